@@ -1,0 +1,42 @@
+# Every target works from a fresh clone: .venv is made by tools/bootstrap.sh when it is missing or out of date.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check soak bench wheel lock clean
+
+NAME ?=
+PYTEST_ARGS ?=
+bin := .venv/bin
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with the locked dependencies (done by the others when needed)
+	@tools/bootstrap.sh
+
+run: setup ## show what works today
+	@tools/run.sh
+
+test: setup ## all tests with sampled counts, at most 20 minutes on 2 cores
+	@$(bin)/python -m pytest $(PYTEST_ARGS)
+
+check: setup ## lint, format, types, layers
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check .
+	@$(bin)/mypy
+	@$(bin)/lint-imports --no-cache
+
+soak: setup ## an issue's full counts, one JSON line at the end: make soak NAME=wire
+	@$(bin)/python -m tests.soak "$(NAME)"
+
+bench: setup ## benchmarks beside their peers, one JSON line per claim: make bench [NAME=wire]
+	@$(bin)/python -m benchmarks "$(NAME)"
+
+wheel: setup ## build the wheel and try it in an empty environment
+	@tools/try_wheel.sh
+
+lock: setup ## resolve requirements/dev.lock anew from pyproject.toml
+	@$(bin)/python -m pip install --quiet uv
+	@$(bin)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 pyproject.toml --group dev --extra arrow --output-file requirements/dev.lock
+
+clean: ## remove .venv and what the tools left
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

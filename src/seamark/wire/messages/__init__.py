@@ -1,0 +1,1 @@
+"""One file per Kafka API, each holding its request and response for all versions."""
