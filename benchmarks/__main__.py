@@ -1,0 +1,29 @@
+"""``make bench [NAME=…]``: run benchmarks and print one JSON line per claim.
+
+Each name stands for one or more modules with a ``measure()`` that returns finished claims.
+"""
+
+import importlib
+import json
+import sys
+
+MODULES = {
+    "wire": ["wire"],
+    "columns": ["columns_arrow", "columns_objects"],
+}
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name and name not in MODULES:
+        print(f"bench: there is no benchmark {name!r}; choose one of {', '.join(MODULES)}", file=sys.stderr)
+        return 2
+    for chosen in [name] if name else MODULES:
+        for module in MODULES[chosen]:
+            for claim in importlib.import_module(f"benchmarks.{module}").measure():
+                print(json.dumps(claim), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What every test shares: Apache Kafka as fixtures, the rule for missing tools, and Hypothesis' profiles.
+
+Loaded for each run, so it imports nothing heavy: the fixtures that start Kafka import what they need.
+
+A test that meets ``Unavailable`` (no Java, no Maven, no jars) is skipped with its sentence as the reason. Where the
+environment promises the tools (``CI`` or ``SEAMARK_REQUIRE_KAFKA`` is set and not false), it fails instead: a run that
+silently lost its comparison with the real thing would look green.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+
+from tests.support.external_tools import Unavailable, java
+
+if TYPE_CHECKING:
+    from tests.support.apache_kafka import ApacheKafka
+
+    StartKafka = Callable[..., ApacheKafka]
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() not in ("", "0", "false", "no")
+
+
+# No deadline: on shared cores the slowest example says nothing about the code. In CI the same commit draws the same
+# examples, so that a red run can be repeated; elsewhere each run explores further.
+_repeatable: dict[str, Any] = {"derandomize": True, "database": None} if _is_set("CI") else {"derandomize": False}
+hypothesis.settings.register_profile(
+    "default",
+    hypothesis.settings.get_profile("default"),
+    deadline=None,
+    max_examples=50,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    **_repeatable,
+)
+hypothesis.settings.register_profile("soak", hypothesis.settings.get_profile("default"), max_examples=2000)
+# Hypothesis would choose its own profile in CI; --hypothesis-profile=soak is applied after this line and wins.
+hypothesis.settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses a broker, so that ``-m "not kafka"`` is complete whether or not a test wrote the marker."""
+    for item in items:
+        if any(name.startswith("apache_kafka") for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    try:
+        # Asked before the body: inside a Hypothesis test the exception would be taken for a counterexample.
+        if item.get_closest_marker("kafka") or item.get_closest_marker("java"):
+            java()
+        return (yield)
+    except Unavailable as missing:
+        raise _skip_or_failure(missing) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except Unavailable as missing:
+        raise _skip_or_failure(missing) from None
+
+
+def _skip_or_failure(missing: Unavailable) -> BaseException:
+    for promise in ("CI", "SEAMARK_REQUIRE_KAFKA"):
+        if _is_set(promise):
+            return pytest.fail.Exception(f"{missing} ({promise} is set: this must not be skipped)", pytrace=False)
+    return pytest.skip.Exception(str(missing))
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_with() -> Iterator[StartKafka]:
+    """Brokers with special settings: ``apache_kafka_with({"group.coordinator.append.linger.ms": 0}, version="4.1.0")``.
+
+    One broker per version and settings serves the whole run. A test that stops or kills its broker starts its own
+    ``ApacheKafka`` instead.
+    """
+    from tests.support.apache_kafka import ApacheKafka
+
+    started: dict[tuple[str, tuple[tuple[str, str], ...]], ApacheKafka] = {}
+    with ExitStack() as brokers:
+
+        def start(settings: Mapping[str, object] | None = None, version: str = "4.1.0") -> ApacheKafka:
+            wanted = (version, tuple(sorted((key, repr(value)) for key, value in (settings or {}).items())))
+            if wanted not in started:
+                started[wanted] = brokers.enter_context(ApacheKafka(version, settings))
+            broker = started[wanted]
+            assert broker.is_running, f"the shared Apache Kafka {version} was ended by an earlier test"
+            return broker
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(apache_kafka_with: StartKafka) -> ApacheKafka:
+    """The run's Apache Kafka 4.1 with default settings and no initial rebalance delay."""
+    return apache_kafka_with(version="4.1.0")
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_39(apache_kafka_with: StartKafka) -> ApacheKafka:
+    """The run's Apache Kafka 3.9: the coordinator before it was rewritten."""
+    return apache_kafka_with(version="3.9.1")
+
+
+@pytest.fixture(scope="session", params=["4.1.0", "3.9.1"])
+def apache_kafka_any(request: pytest.FixtureRequest, apache_kafka_with: StartKafka) -> ApacheKafka:
+    """Each of the run's brokers in turn."""
+    return apache_kafka_with(version=request.param)

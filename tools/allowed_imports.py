@@ -1,0 +1,59 @@
+"""An import-linter contract that is an allow list: what no line allows is forbidden.
+
+import-linter's own contract types say what must not be imported, so a new package would be free to import everything
+until somebody thinks of it. Here a package without a line is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from importlinter import Contract, ContractCheck, fields, output
+
+
+class AllowedImports(Contract):
+    """Lines of the form ``package -> package, package``, ``package -> (nothing)`` or ``package -> *``."""
+
+    everyone = fields.ListField(subfield=fields.StringField())
+    allowed = fields.ListField(subfield=fields.StringField())
+
+    def check(self, graph: Any, verbose: bool) -> Any:  # noqa: ARG002
+        # The contract's options are declared as descriptors, which the checker cannot see through.
+        lines: list[str] = cast(Any, self.allowed)
+        everyone: list[str] = cast(Any, self.everyone)
+        rules = dict(_parse(line) for line in lines)
+        root = "seamark"
+        faults: list[str] = []
+        for importer in sorted(m for m in graph.modules if m == root or m.startswith(root + ".")):
+            if importer in everyone:
+                continue
+            owner = _longest_match(importer, rules)
+            if owner is None:
+                faults.append(f"{importer} has no line in the layers table of pyproject.toml")
+                continue
+            targets = (*rules[owner], *everyone)
+            for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+                if not imported.startswith(root + ".") or _is_in(imported, owner):
+                    continue
+                if not any(target == "*" or _is_in(imported, target) for target in targets):
+                    faults.append(f"{importer} imports {imported}, which the line of {owner} does not allow")
+        return ContractCheck(kept=not faults, metadata={"faults": faults})
+
+    def render_broken_contract(self, check: Any) -> None:
+        for fault in check.metadata["faults"]:
+            output.print_error(fault)
+
+
+def _parse(line: str) -> tuple[str, tuple[str, ...]]:
+    owner, _, targets = line.partition(" -> ")
+    return owner, () if targets == "(nothing)" else tuple(target.strip() for target in targets.split(","))
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or (package != "seamark" and module.startswith(package + "."))
+
+
+def _longest_match(module: str, rules: dict[str, tuple[str, ...]]) -> str | None:
+    """The line that governs a module: the longest package name that holds it; the root's line governs only itself."""
+    matches = [package for package in rules if _is_in(module, package)]
+    return max(matches, key=len, default=None)
