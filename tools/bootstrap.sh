@@ -3,8 +3,10 @@
 # Needs nothing but Python 3.11 to 3.13 with its venv module; every missing thing is answered with one sentence.
 set -eu
 cd "$(dirname "$0")/.."
-stamp=.venv/.installed-$(cksum < requirements/dev.lock | cut -d' ' -f1)-$(cksum < pyproject.toml | cut -d' ' -f1)
-[ -e "$stamp" ] && exit 0
+# One stamp for what is installed and one for this package's own metadata: a change renews only what it concerns.
+locked=.venv/.locked-$(cksum < requirements/dev.lock | cut -d' ' -f1)
+declared=.venv/.declared-$(cksum < pyproject.toml | cut -d' ' -f1)
+[ -e "$locked" ] && [ -e "$declared" ] && exit 0
 
 say() { echo "seamark: $1" >&2; exit 1; }
 
@@ -24,11 +26,15 @@ fi
 "$python" -c 'import venv, ensurepip' 2>/dev/null ||
   say "the venv module of $("$python" --version 2>&1) is missing; install it (Debian: apt install python3-venv)."
 
-rm -rf .venv
-"$python" -m venv .venv || say "could not create .venv with $python; see the message above."
-echo "seamark: installing the locked dependencies into .venv (once)" >&2
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock >&2 ||
-  say "pip could not install requirements/dev.lock; see its message above (is the package index reachable?)."
+if [ ! -e "$locked" ]; then
+  [ -x .venv/bin/python ] || "$python" -m venv .venv || say "could not create .venv with $python; see the message above."
+  echo "seamark: installing the locked dependencies into .venv (once)" >&2
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock >&2 ||
+    say "pip could not install requirements/dev.lock; see its message above (is the package index reachable?)."
+  rm -f .venv/.locked-*
+  touch "$locked"
+fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 ||
   say "pip could not install seamark itself into .venv; see its message above."
-touch "$stamp"
+rm -f .venv/.declared-*
+touch "$declared"

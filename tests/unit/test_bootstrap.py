@@ -24,7 +24,7 @@ def bootstrap(clone: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Run the set-up with a python3 made of the given shell script and nothing newer in reach."""
     tools = clone / "bin"
     tools.mkdir()
-    for name in ("sh", "dirname", "cksum", "cut", "rm", "touch", "env"):
+    for name in ("sh", "dirname", "cksum", "cut", "rm", "touch"):
         (tools / name).symlink_to(shutil.which(name))
     python = tools / "python3"
     python.write_text("#!/bin/sh\n" + script)
