@@ -1,0 +1,68 @@
+"""Taking over and giving up the groups of an offsets partition (F13 to F15).
+
+After a load the groups are what replay gives: Stable with members, who have one session timeout to show up, else
+Empty. At an unload every waiting request is answered NOT_COORDINATOR, every timer cancelled and everything forgotten;
+late outcomes of old appends then find no ticket.
+"""
+
+from __future__ import annotations
+
+from seamark.coordinator.effects import Cancel, Effects
+from seamark.coordinator.members import NEVER_MS
+from seamark.coordinator.rebalancing import answer_join, answer_sync, prepare_rebalance
+from seamark.coordinator.replies import JoinReply, SyncReply
+from seamark.coordinator.shard_state import APPEND_TIMER, ShardState
+from seamark.coordinator.states import State
+from seamark.coordinator.timers import (
+    EXPIRY_TIMER,
+    arm_expiry,
+    forget_pending_member,
+    restart_session,
+    stop_join,
+    stop_session,
+    stop_sync,
+)
+from seamark.wire.error_codes import ErrorCode
+
+
+def revive_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
+    """Make the replayed groups live."""
+    limit = state.settings.max_group_size
+    for group_id, group in list(state.groups.items()):
+        group.revive()
+        if not group.has_substance:
+            del state.groups[group_id]
+            continue
+        for member in group.members.values():
+            restart_session(state, group, member, now_ms, effects)
+        if len(group.members) > limit:
+            reason = f"loaded with {len(group.members)} members, {limit} are allowed"
+            prepare_rebalance(state, group, reason, now_ms, effects)
+    arm_expiry(state, now_ms + state.settings.retention_check_interval_ms, effects)
+    effects.info("loaded", "", f"loaded {len(state.groups)} groups from __consumer_offsets-{state.partition}")
+
+
+def give_up_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
+    code = ErrorCode.NOT_COORDINATOR
+    for pending in state.in_flight.values():
+        pending.on_unloaded(code, effects)
+        for waiter in pending.waiters or ():
+            waiter.give_up(effects)
+    state.in_flight.clear()
+    state.oldest_ticket = state.next_ticket
+    for group in state.groups.values():
+        for member in group.members.values():
+            answer_join(group, member, JoinReply(code), effects)
+            answer_sync(member, SyncReply(code), effects)
+            stop_session(state, group, member, effects)
+        for member_id in list(group.pending):
+            forget_pending_member(state, group, member_id, effects)
+        stop_join(state, group, effects)
+        stop_sync(state, group, effects)
+        group.move_to(State.DEAD, now_ms)
+    effects.info("unloaded", "", f"unloaded {len(state.groups)} groups of __consumer_offsets-{state.partition}")
+    state.groups.clear()
+    if state.append_timer_ms != NEVER_MS:
+        state.append_timer_ms = NEVER_MS
+        effects.timers.append(Cancel((state.partition, APPEND_TIMER, "", "")))
+    effects.timers.append(Cancel((state.partition, EXPIRY_TIMER, "", "")))

@@ -1,0 +1,75 @@
+"""What the rules of one shard work on: its groups, the appends under way, and the ports it was given.
+
+Appends are settled strictly in ticket order, as the log holds them: an acknowledgement that overtakes an earlier one
+waits for it. So the state is at every moment that of a prefix of the log, and several commits of one key never swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seamark.coordinator.effects import Append, Arm, Effects
+from seamark.coordinator.groups import Group
+from seamark.coordinator.members import NEVER_MS
+from seamark.coordinator.metrics import Counters
+from seamark.coordinator.settings import Settings
+
+if TYPE_CHECKING:
+    from seamark.coordinator.pending import Pending
+
+# Answers how many partitions a topic has, None for a topic that does not exist (F26).
+PartitionCount = Callable[[str], int | None]
+# Makes the random end of a member id; the only source of randomness.
+MakeId = Callable[[], str]
+
+APPEND_TIMER = "append"
+
+
+class ShardState:
+    __slots__ = (
+        "append_timer_ms",
+        "counters",
+        "groups",
+        "in_flight",
+        "make_id",
+        "next_ticket",
+        "oldest_ticket",
+        "partition",
+        "partition_count",
+        "settings",
+    )
+
+    def __init__(self, partition: int, settings: Settings, partition_count: PartitionCount, make_id: MakeId) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.partition_count = partition_count
+        self.make_id = make_id
+        self.groups: dict[str, Group] = {}
+        self.counters = Counters()
+        self.in_flight: dict[int, Pending] = {}
+        self.next_ticket = 0
+        # Every ticket below this one is settled.
+        self.oldest_ticket = 0
+        # The deadline at which the shell was told to look after late appends and the fetches that wait for them.
+        self.append_timer_ms = NEVER_MS
+
+    def append(self, pending: Pending, effects: Effects) -> int:
+        """Hand records to the log; the outcome settles ``pending``."""
+        ticket = self.next_ticket
+        self.next_ticket = ticket + 1
+        self.in_flight[ticket] = pending
+        effects.appends.append(Append(self.partition, ticket, pending.records))
+        deadline_ms = pending.decided_ms + self.settings.commit_timeout_ms
+        if deadline_ms < self.append_timer_ms:
+            self.arm_append_timer(deadline_ms, effects)
+        return ticket
+
+    def arm_append_timer(self, deadline_ms: int, effects: Effects) -> None:
+        self.append_timer_ms = deadline_ms
+        effects.timers.append(Arm((self.partition, APPEND_TIMER, "", ""), deadline_ms))
+
+    def drop_if_hollow(self, group: Group) -> None:
+        """Forget a group that was only made for an append which then failed."""
+        if not group.has_substance and group.last_ticket not in self.in_flight:
+            self.groups.pop(group.group_id, None)
