@@ -1,0 +1,43 @@
+"""The segmented log in Kafka's own batch format, on a filesystem port: append, read, recover, compact, retain.
+
+No thread, no clock, no socket; the disk only through ``Filesystem``. One owner per log.
+"""
+
+from seamark.storage.errors import (
+    CorruptBatch,
+    DiskFull,
+    LogError,
+    MissingFile,
+    OffsetOutOfRange,
+    StorageFailed,
+    TornTail,
+    UnknownFormat,
+    WritesStopped,
+)
+from seamark.storage.filesystem import File, Filesystem
+from seamark.storage.log import AppendResult, Log
+from seamark.storage.memory_filesystem import MemoryFilesystem
+from seamark.storage.real_filesystem import RealFilesystem
+from seamark.storage.settings import Durability, LogSettings
+from seamark.storage.sync import PendingSync
+
+__all__ = [
+    "AppendResult",
+    "CorruptBatch",
+    "DiskFull",
+    "Durability",
+    "File",
+    "Filesystem",
+    "Log",
+    "LogError",
+    "LogSettings",
+    "MemoryFilesystem",
+    "MissingFile",
+    "OffsetOutOfRange",
+    "PendingSync",
+    "RealFilesystem",
+    "StorageFailed",
+    "TornTail",
+    "UnknownFormat",
+    "WritesStopped",
+]

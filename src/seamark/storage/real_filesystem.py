@@ -1,0 +1,153 @@
+"""The operating system's filesystem behind the port.
+
+One ``write`` per append, ``pread`` for reads, ``fsync`` for syncs (``F_FULLFSYNC`` on macOS, whose ``fsync`` stops at
+the drive's cache). Every ``OSError`` is translated here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from seamark.storage.errors import StorageFailed, translate, translated
+from seamark.storage.filesystem import Bytes
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+
+
+def _fsync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    elif descriptor < 0:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    else:
+        os.fsync(descriptor)
+
+
+class RealFile:
+    """An open descriptor; -1 once closed."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def append(self, content: Bytes) -> None:
+        try:
+            written = os.write(self._descriptor, content)
+            if written != len(content):
+                self._append_rest(memoryview(content), written)
+        except OSError as error:
+            raise translate(error, self._path) from error
+
+    def _append_rest(self, content: memoryview, written: int) -> None:
+        while written < len(content):
+            count = os.write(self._descriptor, content[written:])
+            if count == 0:
+                raise StorageFailed(self._path, None, "the disk takes no more bytes")
+            written += count
+
+    def read(self, position: int, length: int) -> bytes:
+        try:
+            content = os.pread(self._descriptor, length, position)
+            while 0 < len(content) < length:
+                more = os.pread(self._descriptor, length - len(content), position + len(content))
+                if not more:
+                    break
+                content += more
+        except OSError as error:
+            raise translate(error, self._path) from error
+        return content
+
+    def truncate(self, size: int) -> None:
+        with translated(self._path):
+            os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        with translated(self._path):
+            return os.fstat(self._descriptor).st_size
+
+    def sync(self) -> None:
+        with translated(self._path):
+            _fsync(self._descriptor)
+
+    def detached_sync(self) -> Callable[[], None]:
+        # A second descriptor: the owner may close the first one, and its number be given away, while this call runs.
+        with translated(self._path):
+            descriptor = os.dup(self._descriptor)
+
+        def sync_and_close() -> None:
+            with translated(self._path):
+                try:
+                    _fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+        return sync_and_close
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with translated(self._path):
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+class RealFilesystem:
+    """Paths are those of the operating system; it has no state of its own."""
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        with translated(path):
+            return RealFile(path, os.open(path, _FLAGS | os.O_CREAT if create else _FLAGS, 0o644))
+
+    def list(self, directory: str) -> list[str]:
+        with translated(directory):
+            return sorted(entry.name for entry in Path(directory).iterdir())
+
+    def exists(self, path: str) -> bool:
+        with translated(path):
+            return Path(path).exists()
+
+    def size(self, path: str) -> int:
+        with translated(path):
+            return Path(path).stat().st_size
+
+    def rename(self, source: str, target: str) -> None:
+        with translated(source):
+            Path(source).replace(target)
+
+    def remove(self, path: str) -> None:
+        with translated(path):
+            Path(path).unlink()
+
+    def mkdir(self, directory: str) -> None:
+        with translated(directory):
+            path = Path(directory)
+            made = [parent for parent in (path, *path.parents) if not parent.is_dir()]
+            path.mkdir(parents=True, exist_ok=True)
+        for child in reversed(made):
+            self.sync_directory(str(child.parent))
+
+    def remove_directory(self, directory: str) -> None:
+        with translated(directory):
+            Path(directory).rmdir()
+
+    def sync_directory(self, directory: str) -> None:
+        with translated(directory):
+            descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

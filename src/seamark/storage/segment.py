@@ -1,0 +1,330 @@
+"""One segment: a file of whole batches in the order of their offsets, and its index.
+
+The last segment of a log is written to and keeps its file open; the others are sealed, are opened for each read, and
+load their index when it is first needed. Bytes that this process wrote are trusted. Bytes that were on disk before
+are cold: the first read of a block checks its CRC, so nothing is served that was damaged while nobody looked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from struct import Struct
+
+from seamark.errors import DecodeError
+from seamark.storage.checksum import crc32c_function
+from seamark.storage.errors import CorruptBatch, StorageFailed
+from seamark.storage.filesystem import File, Filesystem, read_whole
+from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
+from seamark.storage.names import INDEX, LOG, segment_file
+from seamark.storage.scan import scan_segment
+from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD
+from seamark.wire.records import decode_batch
+
+# Base offset, batch length, last offset delta and largest timestamp.
+_PLACE = Struct(">qi11xi8xq")
+
+
+class Segment:
+    """Batches from ``base_offset`` up to ``next_offset``, ``size`` bytes of them."""
+
+    __slots__ = (
+        "_blocks",
+        "_cold_end",
+        "_filesystem",
+        "_verified_end",
+        "base_offset",
+        "directory",
+        "file",
+        "first_timestamp_ms",
+        "is_compacted",
+        "last_append_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "size",
+        "started_ms",
+    )
+
+    def __init__(self, filesystem: Filesystem, directory: str, summary: SegmentSummary, blocks: Blocks | None) -> None:
+        self._filesystem = filesystem
+        self.directory = directory
+        self.base_offset = summary.base_offset
+        self.size = summary.log_bytes
+        self.next_offset = summary.next_offset
+        self.max_timestamp_ms = summary.max_timestamp_ms
+        self.max_timestamp_offset = summary.max_timestamp_offset
+        self.first_timestamp_ms = summary.first_timestamp_ms
+        self.is_compacted = summary.is_compacted
+        self._blocks = blocks
+        # Below the first and above the second the bytes are known to be those that were written.
+        self._verified_end = 0
+        self._cold_end = summary.log_bytes
+        # Held while the segment is written to and until its bytes are synced.
+        self.file: File | None = None
+        self.started_ms = 0
+        self.last_append_ms = 0
+
+    @classmethod
+    def create(cls, filesystem: Filesystem, directory: str, base_offset: int, now_ms: int) -> Segment:
+        """Make an empty segment, open for writing; its name is durable after the next sync of the directory."""
+        summary = SegmentSummary(base_offset, 0, base_offset, -1, -1, -1, False, 0, 0)
+        segment = cls(filesystem, directory, summary, Blocks())
+        segment.open_for_writing(create=True)
+        segment.started_ms = segment.last_append_ms = now_ms
+        return segment
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}/{segment_file(self.base_offset, LOG)}"
+
+    @property
+    def index_path(self) -> str:
+        return f"{self.directory}/{segment_file(self.base_offset, INDEX)}"
+
+    def trust(self) -> None:
+        """Take all bytes as checked: whoever calls has just read or written them."""
+        self._verified_end = self._cold_end
+
+    def open_for_writing(self, *, create: bool = False) -> None:
+        """Hold the file; what lies behind the last whole batch is cut off."""
+        if self.file is None:
+            self._blocks = self.blocks
+            file = self._filesystem.open(self.path, create=create)
+            if file.size() != self.size:
+                file.truncate(self.size)
+            self.file = file
+
+    def release(self) -> None:
+        """Let the file go; reads open it again."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    # ------------------------------------------------------------------ writing
+
+    def append(
+        self,
+        content: bytes | bytearray,
+        next_offset: int,
+        max_timestamp_ms: int,
+        max_timestamp_offset: int,
+        interval_bytes: int,
+    ) -> None:
+        """Write whole batches whose offsets go on from ``next_offset``; after a failure the segment is as before.
+
+        Raises ``StorageFailed``, and leaves a file that could not be cut back with its size differing from
+        ``self.size``.
+        """
+        file = self.file
+        blocks = self._blocks
+        assert file is not None
+        assert blocks is not None
+        file.append(content)
+        position = self.size
+        positions = blocks.positions
+        if not positions or position - positions[-1] >= interval_bytes:
+            blocks.start_block(self.next_offset, position)
+        blocks.checksums[-1] = crc32c_function()(content, blocks.checksums[-1])
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = max_timestamp_offset
+            blocks.latest_ms[-1] = max_timestamp_ms
+        if position == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        self.size = position + len(content)
+        self.next_offset = next_offset
+
+    def summary(self) -> SegmentSummary:
+        return SegmentSummary(
+            self.base_offset,
+            self.size,
+            self.next_offset,
+            self.max_timestamp_ms,
+            self.max_timestamp_offset,
+            self.first_timestamp_ms,
+            self.is_compacted,
+            0,
+            0,
+        )
+
+    def write_index(self, *, durable: bool = False) -> None:
+        """Write the index file; only for a segment whose bytes are synced."""
+        content = encode_index(self.summary(), self.blocks)
+        file = self._filesystem.open(self.index_path, create=True)
+        try:
+            file.truncate(0)
+            file.append(content)
+            if durable:
+                file.sync()
+        finally:
+            file.close()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def blocks(self) -> Blocks:
+        """The index's blocks, read or made again from the segment on first use."""
+        if self._blocks is None:
+            self._blocks = self._load_blocks() or self._rebuild_blocks()
+        return self._blocks
+
+    def _load_blocks(self) -> Blocks | None:
+        try:
+            content = read_whole(self._filesystem, self.index_path)
+        except StorageFailed:
+            return None
+        summary = decode_summary(content)
+        if summary is None or summary.base_offset != self.base_offset or summary.log_bytes != self.size:
+            return None
+        return decode_blocks(content, summary)
+
+    def _rebuild_blocks(self) -> Blocks:
+        file = self.file or self._filesystem.open(self.path)
+        try:
+            found = scan_segment(file, self.path, self.base_offset, contiguous=not self.is_compacted)
+        finally:
+            if file is not self.file:
+                file.close()
+        if found.log_bytes != self.size:
+            raise CorruptBatch(
+                self.path, found.log_bytes, "the bytes from here on are not those written"
+            ) from found.damage
+        self.trust()
+        return found.blocks
+
+    def read_blocks(self, first: int, last: int) -> bytes:
+        """Return the bytes of the blocks from ``first`` to ``last``, both included, checked if they are cold."""
+        content, damage = self._read_sound_blocks(first, last)
+        if damage is not None:
+            raise damage
+        return content
+
+    def _read_sound_blocks(self, first: int, last: int) -> tuple[bytes, CorruptBatch | None]:
+        """Return the bytes of the blocks up to the first damaged one, and what is wrong with that."""
+        blocks = self.blocks
+        start = blocks.positions[first]
+        end = blocks.end_of(last, self.size)
+        file = self.file or self._filesystem.open(self.path)
+        try:
+            content = file.read(start, end - start)
+        finally:
+            if file is not self.file:
+                file.close()
+        if len(content) == end - start and (start >= self._cold_end or end <= self._verified_end):
+            return content, None
+        view = memoryview(content)
+        checksum = crc32c_function()
+        for number in range(first, last + 1):
+            position = blocks.positions[number]
+            block = view[position - start : blocks.end_of(number, self.size) - start]
+            if checksum(block, 0) != blocks.checksums[number]:
+                reason = f"the {blocks.end_of(number, self.size) - position} bytes from here are not those written"
+                return content[: position - start], CorruptBatch(self.path, position, reason)
+        if start <= self._verified_end:
+            self._verified_end = max(self._verified_end, end)
+        return content, None
+
+    def verify(self) -> None:
+        """Check every cold block; raise ``CorruptBatch`` at the first that is damaged."""
+        for first, last in self.block_runs(1 << 20):
+            self.read_blocks(first, last)
+
+    def block_runs(self, run_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yield first and last block of runs of about ``run_bytes``."""
+        first = 0
+        positions = self.blocks.positions
+        while first < len(positions):
+            beyond = bisect_right(positions, positions[first] + run_bytes)
+            last = beyond - 1 if beyond == len(positions) else max(first, beyond - 2)
+            yield first, last
+            first = last + 1
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """Return whole batches from the one that has ``offset`` on, without those from ``end_offset`` on.
+
+        The first batch is there however large it is; then as many as ``max_bytes`` hold and are sound.
+        """
+        if self.size == 0:
+            return b""
+        blocks = self.blocks
+        positions = blocks.positions
+        first = max(bisect_right(blocks.offsets, offset) - 1, 0)
+        # The batch sought begins in this block or right behind it, so the limit is at most this far.
+        reach = blocks.end_of(first, self.size) + max_bytes
+        last = bisect_right(positions, reach) - 1
+        if end_offset < self.next_offset:
+            last = min(last, max(bisect_right(blocks.offsets, end_offset) - 1, first))
+        content, damage = self._read_sound_blocks(first, last)
+        unpack = _PLACE.unpack_from
+        size = len(content)
+        start = 0
+        if offset > blocks.offsets[first]:
+            while start < size:
+                base, length, delta, _ = unpack(content, start)
+                if base + delta >= offset:
+                    break
+                start += length + LENGTH_OVERHEAD
+        if damage is not None and start == size:
+            raise damage
+        limit = start + max_bytes
+        boundary = bisect_right(positions, positions[first] + limit) - 1
+        if end_offset < self.next_offset:
+            boundary = min(boundary, bisect_right(blocks.offsets, end_offset) - 1)
+        elif limit >= size:
+            return content[start:]
+        # Whole blocks need no walk: only the last one may have to be split.
+        end = max(start, positions[max(boundary, first)] - positions[first])
+        while end < size:
+            base, length, _, _ = unpack(content, end)
+            if base >= end_offset or (end + length + LENGTH_OVERHEAD > limit and end > start):
+                break
+            end += length + LENGTH_OVERHEAD
+        return content[start:end]
+
+    def is_end_mark(self, content: bytes) -> bool:
+        """A rewrite may end with a batch that only says where its offsets end; alone it is nothing to serve."""
+        return self.is_compacted and len(content) == HEADER_BYTES
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+        """Return offset and timestamp of the first record not older than ``timestamp_ms``, from ``from_offset`` on."""
+        if timestamp_ms > self.max_timestamp_ms:
+            return None
+        blocks = self.blocks
+        unpack = _PLACE.unpack_from
+        for number in range(bisect_left(blocks.latest_ms, timestamp_ms), len(blocks)):
+            content = self.read_blocks(number, number)
+            position = 0
+            while position < len(content):
+                base, length, delta, largest = unpack(content, position)
+                if largest >= timestamp_ms and base + delta >= from_offset:
+                    for offset, stamp in self._timestamps(content, position, blocks.positions[number]):
+                        if stamp >= timestamp_ms and offset >= from_offset:
+                            return offset, stamp
+                position += length + LENGTH_OVERHEAD
+        return None
+
+    def find_max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
+        """Return offset and timestamp of the first record with the largest timestamp from ``from_offset`` on."""
+        if self.max_timestamp_offset >= from_offset:
+            return self.find_timestamp(self.max_timestamp_ms, from_offset)
+        best: tuple[int, int] | None = None
+        blocks = self.blocks
+        for number in range(max(bisect_right(blocks.offsets, from_offset) - 1, 0), len(blocks)):
+            content = self.read_blocks(number, number)
+            position = 0
+            while position < len(content):
+                base, length, delta, largest = _PLACE.unpack_from(content, position)
+                if base + delta >= from_offset and largest >= 0 and (best is None or largest > best[1]):
+                    for offset, stamp in self._timestamps(content, position, blocks.positions[number]):
+                        if offset >= from_offset and stamp >= 0 and (best is None or stamp > best[1]):
+                            best = offset, stamp
+                position += length + LENGTH_OVERHEAD
+        return best
+
+    def _timestamps(self, content: bytes, position: int, block_position: int) -> Iterator[tuple[int, int]]:
+        try:
+            records = decode_batch(content, position, verify=False)
+        except DecodeError as error:
+            raise CorruptBatch(self.path, block_position + error.position, str(error)) from error
+        return ((record.offset, record.timestamp_ms) for record in records)

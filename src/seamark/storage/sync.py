@@ -1,0 +1,42 @@
+"""What a sync has to do, apart from the log that asked for it, so that it may run on another thread.
+
+It holds its own handles: the owner may roll, compact or close meanwhile. Only the owner learns of the outcome, by
+``Log.finish_sync``; nothing here touches the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.storage.filesystem import Filesystem
+
+if TYPE_CHECKING:
+    from seamark.storage.segment import Segment
+
+
+class PendingSync:
+    """``run`` it once; everything below ``end_offset`` is then durable."""
+
+    __slots__ = ("_calls", "_directory", "_filesystem", "end_offset", "sealed")
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        directory: str | None,
+        calls: Sequence[Callable[[], None]],
+        sealed: tuple[Segment, ...],
+        end_offset: int,
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._calls = calls
+        self.sealed = sealed
+        self.end_offset = end_offset
+
+    def run(self) -> None:
+        """Sync files, oldest first, and then the names of new ones; raise ``StorageFailed`` when one fails."""
+        for call in self._calls:
+            call()
+        if self._directory is not None:
+            self._filesystem.sync_directory(self._directory)
