@@ -10,6 +10,10 @@ import sys
 MODULES = {
     "wire": ["wire"],
     "columns": ["columns_arrow", "columns_objects"],
+    "coordinator": ["coordinator"],
+    "storage": ["storage"],
+    "simulation": ["simulation"],
+    "broker": ["broker"],
 }
 
 

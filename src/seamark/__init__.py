@@ -3,6 +3,21 @@
 Importing this package costs next to nothing: every part is loaded when it is first used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from seamark._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from seamark.broker.embedded import Broker
+
+__all__ = ["Broker", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Broker":
+        from seamark.broker.embedded import Broker
+
+        return Broker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,6 +27,7 @@ from tests.support.maven import class_path, kafka_jars, maven_jars
 __all__ = [
     "JavaFailed",
     "JavaOracle",
+    "compiled_java_command",
     "java_program",
     "maven_jars",
     "run_java",
@@ -95,6 +96,12 @@ def java_program(
     if run.returncode != 0:
         raise JavaFailed(f"{program.main_class} ended with {run.returncode}: {run.stderr.strip()[-2000:]}")
     return run.stdout
+
+
+def compiled_java_command(source: str | Path, classpath: Sequence[Path], args: Sequence[str] = ()) -> list[str]:
+    """The command line that runs a program, compiled; for a caller who keeps the process himself."""
+    program = _compile(source, classpath)
+    return short_lived_java(program.class_path, program.main_class, args)
 
 
 class JavaOracle:

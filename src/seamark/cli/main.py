@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from seamark._version import __version__
-from seamark.cli import wire_commands
+from seamark.cli import broker_command, simulate_command, wire_commands
 from seamark.errors import SeamarkError
 
 app = typer.Typer(
@@ -38,6 +38,8 @@ def _root(
     """Say how far a Kafka consumer group has safely got."""
 
 
+broker_command.add_to(app)
+simulate_command.add_to(app)
 wire_commands.add_to(app)
 
 

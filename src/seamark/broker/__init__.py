@@ -1,0 +1,21 @@
+"""The embedded broker: an asyncio shell around the coordinator and the log, one thin handler per API.
+
+``Broker`` is loaded when it is first asked for: importing a part of this package costs no event loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seamark.broker.embedded import Broker
+
+__all__ = ["Broker"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Broker":
+        from seamark.broker.embedded import Broker
+
+        return Broker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,285 @@
+"""What all nodes share: topics and their partitions, the cluster's identity, and what of it outlives the process.
+
+``Cluster`` is the only one that adds, changes or removes topics. With a data directory a change is durable before it
+is answered; a topic's name leaves the state file before its logs leave the disk, so a crash in between leaves only
+directories that the next start removes.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from seamark.broker.broker_state import BrokerState
+from seamark.broker.leadership import Leadership, spread
+from seamark.broker.log_storage import LogStorage
+from seamark.broker.partition import NO_LEADER, Partition
+from seamark.broker.refusals import RequestRefused
+from seamark.broker.settings import BrokerSettings
+from seamark.broker.topic_configs import TopicConfig, parse_topic_configs
+from seamark.broker.topics import OFFSETS_TOPIC, Topic
+from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.storage.errors import StorageFailed
+from seamark.storage.recovery import remove_log
+from seamark.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from seamark.broker.node import Node
+
+_log = logging.getLogger("seamark.broker")
+
+_PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+# Producer ids are taken from the state file in blocks, so that most requests for one write nothing.
+_PRODUCER_ID_BLOCK = 1000
+
+
+class Cluster:
+    """Owned by the event loop's thread."""
+
+    def __init__(self, settings: BrokerSettings, storage: LogStorage) -> None:
+        self.settings = settings
+        self.storage = storage
+        self.state = BrokerState(storage.filesystem, storage.directory)
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.nodes: list[Node] = []
+        self.leadership = Leadership(self.nodes)
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self._next_producer_id = 0
+        self._producer_id_limit = 0
+        settings.watch(self._settings_changed)
+
+    # -- lookups
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def partition(self, topic_name: str, index: int) -> Partition | None:
+        topic = self.topics.get(topic_name)
+        return None if topic is None else topic.partition(index)
+
+    def partition_count(self, topic_name: str) -> int | None:
+        """How many partitions a topic has; None when it does not exist."""
+        topic = self.topics.get(topic_name)
+        return None if topic is None else len(topic.partitions)
+
+    @property
+    def running_nodes(self) -> list[Node]:
+        return [node for node in self.nodes if node.is_running]
+
+    @property
+    def controller_id(self) -> int:
+        """The first node that runs; -1 when none does."""
+        return next((node.id for node in self.nodes if node.is_running), NO_LEADER)
+
+    @property
+    def default_replication_factor(self) -> int:
+        """As configured; by default as many replicas as a test of failover needs and the nodes allow."""
+        if self.settings.is_given("default.replication.factor"):
+            return int(self.settings["default.replication.factor"])
+        return min(3, len(self.nodes))
+
+    # -- the life of topics; the rules that a request is checked by are in ``topic_rules``
+
+    def create_topic(self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, Any]) -> Topic:
+        """Add a topic whose values were checked, one list of replicas per partition."""
+        topic = Topic(name, uuid.uuid4().bytes, self._config(configs))
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        try:
+            self.add_partitions(topic, replicas)
+        except StorageFailed:
+            del self.topics[topic.name], self.topics_by_id[topic.id]
+            raise
+        return topic
+
+    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """Give a topic more partitions; their first leader epochs are durable before anything is written under them."""
+        first = len(topic.partitions)
+        for each in replicas:
+            topic.partitions.append(Partition(topic, len(topic.partitions), list(each), self.storage))
+        self.leadership.settle(topic.partitions[first:])
+        try:
+            self.save()
+        except StorageFailed:
+            for partition in topic.partitions[first:]:
+                self.leadership.give_up(partition)
+            del topic.partitions[first:]
+            raise
+
+    def delete_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name], self.topics_by_id[topic.id]
+        try:
+            self.save()
+        except StorageFailed:
+            self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+            raise
+        for partition in topic.partitions:
+            self.leadership.give_up(partition)
+            partition.delete()
+        for node in self.nodes:
+            for part in node.parts:
+                part.topics_deleted([topic.name])
+
+    def recreate_topic(self, name: str) -> Topic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UsageError(f"there is no topic {name!r}")
+        replicas = [partition.replicas for partition in topic.partitions]
+        self.delete_topic(topic)
+        return self.create_topic(name, replicas, topic.config.own)
+
+    def change_topic_config(self, topic: Topic, values: Mapping[str, Any]) -> None:
+        topic.config = self._config(values)
+        self.save()
+        self._apply_log_settings(topic)
+
+    def offsets_topic(self) -> Topic | None:
+        """``__consumer_offsets``, or None while nobody has asked for a coordinator."""
+        return self.topics.get(OFFSETS_TOPIC)
+
+    def create_offsets_topic(self) -> Topic:
+        """Make ``__consumer_offsets`` as Kafka does, or return it when it is there."""
+        found = self.topics.get(OFFSETS_TOPIC)
+        if found is not None:
+            return found
+        node_ids = [node.id for node in self.nodes]
+        factor = min(int(self.settings["offsets.topic.replication.factor"]), len(node_ids))
+        replicas = spread(OFFSETS_TOPIC, 0, self.settings["offsets.topic.num.partitions"], node_ids, factor)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self.settings["offsets.topic.segment.bytes"]),
+        }
+        return self.create_topic(OFFSETS_TOPIC, replicas, parse_topic_configs(configs))
+
+    def next_producer_id(self) -> int:
+        """Return an id that no producer ever had."""
+        if self._next_producer_id >= self._producer_id_limit:
+            self._producer_id_limit = self._next_producer_id + _PRODUCER_ID_BLOCK
+            self.save()
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    # -- nodes
+
+    def node_started(self, node: Node) -> None:
+        _log.info("node %d serves at %s", node.id, node.bootstrap)
+        if self.leadership.settle(self.partitions()):
+            self.save()
+
+    def node_stopped(self, node: Node) -> None:
+        _log.info("node %d stopped", node.id)
+        if self.leadership.settle(self.partitions()):
+            self.save()
+
+    def rebalance_leaders(self) -> None:
+        """Give partitions back to their preferred leaders, as Kafka does from time to time."""
+        if self.leadership.bring_home(self.partitions()):
+            self.save()
+
+    def move_leader(self, partition: Partition, node_id: int) -> None:
+        """Make a running node the leader of a partition."""
+        if not 0 <= node_id < len(self.nodes) or not self.nodes[node_id].is_running:
+            raise UsageError(f"node {node_id} does not run")
+        self.leadership.move(partition, node_id)
+        self.save()
+
+    # -- configuration
+
+    def _config(self, values: Mapping[str, Any]) -> TopicConfig:
+        return TopicConfig(values, self.settings, self.storage.durability)
+
+    def _settings_changed(self) -> None:
+        for topic in self.topics.values():
+            topic.config = self._config(topic.config.own)
+            self._apply_log_settings(topic)
+
+    def _apply_log_settings(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            if partition.is_open:
+                partition.log.settings = topic.config.log_settings
+
+    # -- what outlives the process
+
+    def save(self) -> None:
+        """Make topics and ids durable; in memory there is nothing to do."""
+        if self.storage.is_in_memory:
+            return
+        self.state.sections["cluster_id"] = self.cluster_id
+        self.state.sections["producer_id_limit"] = self._producer_id_limit
+        self.state.sections["settings"] = self.settings.dynamic
+        self.state.sections["default_settings"] = self.settings.dynamic_default
+        self.state.sections["topics"] = {
+            topic.name: {
+                "id": topic.id.hex(),
+                "config": topic.config.own,
+                "partitions": [{"replicas": p.replicas, "leader_epoch": p.leader_epoch} for p in topic.partitions],
+            }
+            for topic in self.topics.values()
+        }
+        self.state.save()
+
+    def load(self) -> None:
+        """Take up what an earlier process left; logs that hold something are opened."""
+        if self.storage.is_in_memory:
+            return
+        if self.state.load():
+            sections = self.state.sections
+            self.cluster_id = sections["cluster_id"]
+            self._next_producer_id = self._producer_id_limit = sections["producer_id_limit"]
+            self.settings.change(sections["settings"])
+            self.settings.change(sections["default_settings"], is_default=True)
+            for name, found in sections["topics"].items():
+                self._load_topic(name, found)
+        self._remove_leftovers()
+        for partition in self.partitions():
+            if self.storage.has_log(partition):
+                partition.log  # noqa: B018
+        self.save()
+
+    def _load_topic(self, name: str, found: Mapping[str, Any]) -> None:
+        topic = Topic(name, bytes.fromhex(found["id"]), self._config(found["config"]))
+        node_ids = [node.id for node in self.nodes]
+        for index, each in enumerate(found["partitions"]):
+            # The broker may have been started with fewer nodes than before.
+            replicas = [node_id for node_id in each["replicas"] if node_id in node_ids]
+            partition = Partition(topic, index, replicas or spread(name, index, 1, node_ids, 1)[0], self.storage)
+            # The start of the process begins an epoch; a crash may have taken the end of what the last one wrote.
+            partition.leader_epoch = each["leader_epoch"]
+            topic.partitions.append(partition)
+        self.topics[name] = topic
+        self.topics_by_id[topic.id] = topic
+
+    def _remove_leftovers(self) -> None:
+        known = {partition.name for partition in self.partitions()}
+        filesystem, directory = self.storage.filesystem, self.storage.directory
+        for entry in filesystem.list(directory):
+            if _PARTITION_DIRECTORY.fullmatch(entry) and entry not in known:
+                _log.warning("%s/%s belongs to no topic and is removed", directory, entry)
+                remove_log(filesystem, f"{directory}/{entry}")
+
+    def close(self) -> None:
+        """Close all logs, each with its mark of a clean end."""
+        for partition in self.partitions():
+            try:
+                partition.close()
+            except SeamarkError:
+                _log.exception("%s was not closed cleanly", partition.name)
+
+
+def require_topic(cluster: Cluster, name: str) -> Topic:
+    """Return a topic, or refuse as Kafka does for one that does not exist."""
+    topic = cluster.topics.get(name)
+    if topic is None:
+        raise RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    return topic
+
+
+def check_node_count(count: int) -> None:
+    if not 1 <= count <= 100:
+        raise ConfigError("nodes", count, "it must be 1 to 100")

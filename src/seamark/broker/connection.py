@@ -1,0 +1,220 @@
+"""One client connection: frames in, answers out in the order of the requests, nothing that grows without bound.
+
+As Kafka does, a connection handles one request at a time: the next is looked at when the answer of the last one is on
+its way. So answers need no reordering, a waiting fetch holds up what the client sent behind it, and a client that
+does not read its answers stops being read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from seamark.broker.dispatch import serve
+from seamark.errors import DecodeError
+from seamark.wire.frames import FrameParser
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.listener import Listener
+    from seamark.broker.node import Node
+
+_log = logging.getLogger("seamark.broker")
+
+# Frames that wait behind the one being handled, and their bytes; reading stops above either.
+MAX_WAITING_FRAMES = 64
+MAX_WAITING_BYTES = 1 << 20
+# Requests of one connection that are handled in a row before the others get their turn.
+_REQUESTS_PER_TURN = 32
+# What may lie in the send buffer before no further request is looked at.
+SEND_BUFFER_BYTES = 1 << 18
+# A part of a frame that is larger than this is counted with those of all other connections.
+_COUNTED_ABOVE = 1 << 16
+# Pieces of an answer smaller than this in sum are joined: one buffer is cheaper than a row of them.
+_JOIN_BELOW = 1 << 16
+
+
+class Connection(asyncio.Protocol):
+    """Owned by the event loop's thread."""
+
+    def __init__(self, node: Node, listener: Listener) -> None:
+        self.node = node
+        self.listener = listener
+        self.session = node.security.new_session()
+        self.peer_host = ""
+        self.peer_port = 0
+        # The address that the client connected to, for answers on a listener that is bound to all of them.
+        self.local_host = ""
+        # On the machine's own clock: clients do not know of the time that tests add.
+        self.last_active = 0.0
+        # When the client stopped reading; None while it reads.
+        self.stalled_since: float | None = None
+        # What of the next frame has arrived, and how often in a row a sweep found that it had not grown.
+        self.partial_bytes = 0
+        self.swept_bytes = 0
+        self.sweeps_without_progress = 0
+        self._parser = FrameParser(self.session.max_frame_bytes or node.settings.socket_request_max_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._current: RequestContext | None = None
+        self._is_serving = False
+        # Whether the rest of a long row of requests has its turn coming.
+        self._is_in_line = False
+        self._is_reading = True
+        self._is_abandoned = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)  # type: ignore[attr-defined]
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.peer_host, self.peer_port = peer[0], peer[1]
+        self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
+        self.session.opened(self.peer_host, transport.get_extra_info("ssl_object"))
+        refusal = self.node.connections.admit(self)
+        if refusal:
+            self.close(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the client, once, whoever ended the connection."""
+        if not self._is_abandoned:
+            self._is_abandoned = True
+            self._waiting.clear()
+            self.node.connections.forget(self)
+            if self._current is not None:
+                self._current.abandon()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of this connection is being handled."""
+        return self._current is not None
+
+    def close(self, reason: str, *, level: int = logging.INFO) -> None:
+        """End the connection; the reason is the one line that the log gets. What was answered before is still sent."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            _log.log(level, "closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            if self.stalled_since is None:
+                transport.close()
+            else:
+                transport.abort()
+            self._let_go()
+
+    def abort(self, reason: str) -> None:
+        """End the connection and drop what the client has not read."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            _log.info("closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            transport.abort()
+            self._let_go()
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        try:
+            frames = self._parser.feed(data)
+        except DecodeError as error:
+            self.close(f"sent something that is no request: {error}")
+            return
+        partial = self.partial_bytes + len(data)
+        if frames:
+            arrived = sum(map(len, frames))
+            partial -= arrived + 4 * len(frames)
+            self._waiting.extend(frames)
+            self._waiting_bytes += arrived
+        if partial > _COUNTED_ABOVE or self.partial_bytes > _COUNTED_ABOVE:
+            self.node.connections.count_partial(self, partial)
+        else:
+            self.partial_bytes = partial
+        if frames:
+            self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        if self._is_serving or self._is_in_line:
+            return
+        self._is_serving = True
+        waiting = self._waiting
+        clock = self.node.clock
+        now = clock.monotonic()
+        self.last_active = now - clock.ahead
+        try:
+            left_in_turn = _REQUESTS_PER_TURN
+            while waiting and self._current is None and self.stalled_since is None and self._transport is not None:
+                if not left_in_turn:
+                    self._is_in_line = True
+                    self.node.loop.call_soon(self._take_turn)
+                    break
+                left_in_turn -= 1
+                frame = waiting.popleft()
+                self._waiting_bytes -= len(frame)
+                serve(self.node, self, frame, now)
+        finally:
+            self._is_serving = False
+        self._regulate_reading()
+
+    def _take_turn(self) -> None:
+        self._is_in_line = False
+        self._serve_waiting()
+
+    def begin(self, context: RequestContext) -> None:
+        self._current = context
+
+    def answered(self, context: RequestContext, pieces: list[Any], size: int) -> None:
+        """The current request has its answer: send it and go on with the next."""
+        self._current = None
+        on_answer = self.node.on_answer
+        if on_answer is not None:
+            on_answer(context, size)
+        transport = self._transport
+        if transport is None:
+            return
+        if size:
+            if size < _JOIN_BELOW:
+                transport.write(b"".join(pieces))
+            else:
+                transport.writelines(pieces)
+        if self._waiting:
+            self._serve_waiting()
+
+    def send(self, data: bytes) -> None:
+        """Send what is no answer to a request: a bare token of SASL."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def allow_frames_of(self, max_bytes: int) -> None:
+        """Change the limit of frames, now that the client is known."""
+        self._parser.max_frame_bytes = max_bytes
+
+    def pause_writing(self) -> None:
+        if self._transport is not None:
+            self.node.connections.stalled(self, self._transport.get_write_buffer_size())
+        self._regulate_reading()
+
+    def resume_writing(self) -> None:
+        self.node.connections.reads_again(self)
+        self._serve_waiting()
+
+    def _regulate_reading(self) -> None:
+        """Read only while the backlog is small and the client takes its answers."""
+        wanted = (
+            self.stalled_since is None
+            and len(self._waiting) < MAX_WAITING_FRAMES
+            and self._waiting_bytes < MAX_WAITING_BYTES
+        )
+        if self._transport is not None and wanted != self._is_reading:
+            self._is_reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()

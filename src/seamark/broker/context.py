@@ -1,0 +1,128 @@
+"""One request on its way through the broker: who asks, what for, and where the one answer goes.
+
+A handler returns the response, or None and keeps the context; then whoever finishes the work calls ``reply``. Each
+context is answered exactly once: a second answer is a bug and raises. An answer to a connection that is gone is
+dropped. The context itself is the token under which the coordinator knows a waiting request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from seamark.broker.operations import Operation, ResourceType
+from seamark.errors import EncodeError
+from seamark.wire.codec import encode_into
+from seamark.wire.headers import response_header_version
+from seamark.wire.schema import Message
+
+if TYPE_CHECKING:
+    from seamark.broker.connection import Connection
+    from seamark.broker.dispatch import Endpoint
+
+_log = logging.getLogger("seamark.broker")
+_HEAD = Struct(">ii")
+# Size and correlation id; behind them, in the newer response header, the empty list of tagged fields.
+_FLEXIBLE_HEAD = Struct(">iix")
+
+
+class RequestContext:
+    __slots__ = (
+        "_is_answered",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "endpoint",
+        "finish",
+        "is_answer_dropped",
+        "on_abandoned",
+        "request_bytes",
+        "started",
+        "version",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        endpoint: Endpoint,
+        version: int,
+        correlation_id: int,
+        client_id: str,
+        started: float,
+        request_bytes: int,
+    ) -> None:
+        self.connection = connection
+        self.endpoint = endpoint
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.started = started
+        self.request_bytes = request_bytes
+        # What turns a coordinator's reply value into the response; set by a group handler before it waits.
+        self.finish: Callable[[Any], Message] | None = None
+        # Called once if the connection ends before the answer; what waits for this request may then forget it.
+        self.on_abandoned: Callable[[], None] | None = None
+        # A fault: the request is handled, and the connection closed in place of the answer.
+        self.is_answer_dropped = False
+        self._is_answered = False
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka shows it in a group description."""
+        return f"/{self.connection.peer_host}"
+
+    @property
+    def is_answered(self) -> bool:
+        return self._is_answered
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """May the client do this?"""
+        session = self.connection.session
+        return session.is_unrestricted or session.authorize(operation, resource_type, name)
+
+    def reply(self, response: Message) -> None:
+        """Send the response, in its turn on this connection."""
+        pieces: list[Any] = [b""]
+        try:
+            encode_into(response, self.version, pieces.append)
+        except EncodeError:
+            # A bug of ours that must not leave the client waiting; its connection is all that can be given up.
+            _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)
+            self._is_answered = True
+            self.connection.close("was owed an answer that could not be written")
+            return
+        is_flexible = response_header_version(type(response), self.version) > 0
+        size = sum(map(len, pieces)) + (5 if is_flexible else 4)
+        pieces[0] = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
+        self._answer(pieces, size + 4)
+
+    def reply_value(self, value: Any) -> None:
+        """Send what ``finish`` makes of a reply value."""
+        assert self.finish is not None
+        self.reply(self.finish(value))
+
+    def no_reply(self) -> None:
+        """End a request that has no answer: Produce with acks 0."""
+        self._answer([], 0)
+
+    def hang_up(self, reason: str) -> None:
+        """Close the connection instead of answering."""
+        self._is_answered = True
+        self.connection.close(reason)
+
+    def abandon(self) -> None:
+        """The connection is gone: nobody waits for the answer any more."""
+        callback, self.on_abandoned = self.on_abandoned, None
+        if callback is not None and not self._is_answered:
+            callback()
+
+    def _answer(self, pieces: list[Any], size: int) -> None:
+        if self._is_answered:
+            raise AssertionError(f"{self.endpoint.api.name} was answered twice")
+        self._is_answered = True
+        if self.is_answer_dropped:
+            self.connection.close("was to lose its answer")
+        else:
+            self.connection.answered(self, pieces, size)

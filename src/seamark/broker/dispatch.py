@@ -1,0 +1,180 @@
+"""From a frame to the handler of its API, and what is answered when there is none (A12).
+
+As Kafka does: an unknown API, a version that is not served or a body that cannot be decoded closes the connection
+with one log line, except that ApiVersions in an unknown version is answered in version 0 with the versions that are
+served. A handler that raises is a bug of ours: its request is answered UNKNOWN_SERVER_ERROR and the traceback is
+logged.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol
+
+from seamark.broker import handlers
+from seamark.broker.context import RequestContext
+from seamark.errors import DecodeError
+from seamark.wire.apis import Api, api_named
+from seamark.wire.codec import Decoder, decode_from, decoder
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.headers import API_VERSIONS, RequestHeader, request_header_version
+from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from seamark.wire.schema import Message, Versions
+
+if TYPE_CHECKING:
+    from seamark.broker.connection import Connection
+    from seamark.broker.node import Node
+
+_log = logging.getLogger("seamark.broker")
+
+# What one request may hold in its arrays; a commit of this many partitions is far beyond any client's.
+MAX_REQUEST_ELEMENTS = 1 << 20
+
+# Api key, version, correlation id, length of the client id.
+_HEADER_START = Struct(">hhih")
+
+
+class Handler(Protocol):
+    """What a module in ``handlers`` defines.
+
+    ``API``      Kafka's name of the API
+    ``VERSIONS`` the versions it is advertised in
+    ``handle``   answers at once, or returns None and lets ``context.reply`` be called later
+    ``refuse``   the response in which everything that was asked for has this error
+    """
+
+    API: str
+    VERSIONS: str
+    handle: Callable[[Any, Any, RequestContext], Message | None]
+    refuse: Callable[[Any, int, ErrorCode], Message]
+
+
+class Endpoint:
+    """An API as this broker serves it."""
+
+    __slots__ = ("_decoders", "api", "handler", "header_versions", "versions")
+
+    def __init__(self, api: Api, handler: Handler, versions: Versions) -> None:
+        self.api = api
+        self.handler = handler
+        self.versions = versions
+        self.header_versions = {version: request_header_version(api.request, version) for version in versions}
+        self._decoders: dict[int, Decoder] = {}
+
+    def decode(self, frame: bytes, position: int, version: int) -> tuple[Any, int]:
+        found = self._decoders.get(version)
+        if found is None:
+            found = self._decoders[version] = decoder(self.api.request, version)
+        return found(frame, position, len(frame), MAX_REQUEST_ELEMENTS)
+
+
+def load_endpoints(limits: Mapping[int, int] | None = None) -> dict[int, Endpoint]:
+    """All handlers by api key; ``limits`` gives the newest version of each API, and leaves out those it does not
+    name.
+    """
+    found = {}
+    for module_info in pkgutil.iter_modules(handlers.__path__):
+        handler: Any = importlib.import_module(f"{handlers.__name__}.{module_info.name}")
+        api = api_named(handler.API)
+        versions = Versions(handler.VERSIONS)
+        if limits is not None:
+            versions.last = min(versions.last, limits.get(api.key, -1))
+        if versions.last >= versions.first:
+            found[api.key] = Endpoint(api, handler, versions)
+    return dict(sorted(found.items()))
+
+
+def serve(node: Node, connection: Connection, frame: bytes, now: float) -> None:
+    """Handle one request frame; its answer reaches the connection now or later."""
+    session = connection.session
+    if session.expects_token:
+        session.take_token(connection, frame)
+        return
+    if len(frame) < 8:
+        connection.close(f"sent a request of {len(frame)} bytes, which is less than its header")
+        return
+    key = int.from_bytes(frame[:2], signed=True)
+    endpoint = node.endpoints.get(key)
+    if endpoint is None:
+        connection.close(f"asked for API {key}, which is not served")
+        return
+    version = int.from_bytes(frame[2:4], signed=True)
+    try:
+        if version not in endpoint.versions:
+            _refuse_version(connection, endpoint, frame, version, now)
+            return
+        # Asked before the body is looked at: strangers get no further than they must.
+        if not session.may_call(endpoint.api.name):
+            connection.close(f"asked for {endpoint.api.name} {session.why_not}")
+            return
+        correlation_id, client_id, position = _read_header(frame, endpoint.header_versions[version])
+        # As in Kafka, bytes behind the last field are nobody's business: librdkafka sends three of them when it asks
+        # for the metadata of all topics.
+        request, _ = endpoint.decode(frame, position, version)
+    except DecodeError as error:
+        connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
+        return
+    context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
+    connection.begin(context)
+    faults = node.faults
+    if faults.is_active and faults.intercept(node, request, context):
+        return
+    run(node, request, context)
+
+
+def run(node: Node, request: Message, context: RequestContext) -> None:
+    """Call the handler; also the way back in for a request that a fault held up."""
+    handler = context.endpoint.handler
+    try:
+        response = handler.handle(node, request, context)
+        if response is not None:
+            context.reply(response)
+    except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
+        _log.exception("%s version %d failed", context.endpoint.api.name, context.version)
+        if not context.is_answered:
+            answer_refused(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -> None:
+    """Answer with one error for everything; a client that expects no answer loses its connection instead."""
+    if getattr(request, "acks", 1) == 0:
+        context.hang_up(f"sent a request without answer, which failed: {code.name}")
+    else:
+        context.reply(context.endpoint.handler.refuse(request, context.version, code))
+
+
+def _read_header(frame: bytes, header_version: int) -> tuple[int, str, int]:
+    """Return correlation id, client id and where the body starts."""
+    if len(frame) >= 10:
+        _, _, correlation_id, length = _HEADER_START.unpack_from(frame)
+        end = 10 + max(length, 0)
+        # The usual header: a client id and no tagged field. All others take the general way.
+        if header_version == 1 and end <= len(frame):
+            return correlation_id, _client_id(frame[10:end]), end
+        if header_version == 2 and end < len(frame) and frame[end] == 0:
+            return correlation_id, _client_id(frame[10:end]), end + 1
+    header, position = decode_from(RequestHeader, frame, 0, header_version)
+    return header.correlation_id, header.client_id or "", position
+
+
+def _client_id(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _refuse_version(connection: Connection, endpoint: Endpoint, frame: bytes, version: int, now: float) -> None:
+    if endpoint.api.key != API_VERSIONS:
+        connection.close(f"asked for {endpoint.api.name} version {version}, {endpoint.versions!r} are served")
+        return
+    # The client cannot know yet what is served: answered in the version that everyone reads. Its header may be of a
+    # version that is not known here either, so only the correlation id is taken from it.
+    correlation_id = int.from_bytes(frame[4:8], signed=True)
+    context = RequestContext(connection, endpoint, 0, correlation_id, "", now, len(frame))
+    connection.begin(context)
+    served = ApiVersionsResponseApi(
+        api_key=API_VERSIONS, min_version=endpoint.versions.first, max_version=endpoint.versions.last
+    )
+    context.reply(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[served]))

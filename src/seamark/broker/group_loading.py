@@ -1,0 +1,150 @@
+"""Reading offsets partitions into the coordinator, a little at a time so that clients are served meanwhile (F13 to
+F15).
+
+Loads run one after another on the event loop. A load collects the last value of each key over the whole log, then
+replays what is left; both in steps, and a turn of the loop takes steps for a few milliseconds only. A held partition
+stays in its place as one that is being loaded. Damage in the log ends the reading there: what stands before it is
+served, as recovery would have it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from seamark.coordinator.records import Record
+from seamark.coordinator.stored import last_records
+from seamark.errors import SeamarkError
+from seamark.wire.records import decode_records, scan_batches
+
+if TYPE_CHECKING:
+    from seamark.broker.partition import Partition
+    from seamark.storage.log import Log
+
+_log = logging.getLogger("seamark.broker.groups")
+
+# How long a turn of the event loop may be kept by loading.
+_TURN_SECONDS = 0.004
+_RECORDS_PER_STEP = 200
+
+
+Entries = dict[bytes | None, bytes | None]
+
+
+def read_entries(log: Log, buffer_bytes: int, entries: Entries) -> Iterator[None]:
+    """Put the last value of each key of the log into ``entries``, in steps of a batch."""
+    offset = log.log_start
+    while offset < log.log_end:
+        slice_ = log.read(offset, buffer_bytes)
+        if not slice_:
+            return
+        for header, position in scan_batches(slice_):
+            if not header.is_control:
+                # The log has checked the batch on its way here.
+                for record in decode_records(slice_, position, header, verify=False):
+                    entries[record.key] = record.value
+            offset = max(offset, header.next_offset)
+            yield
+
+
+class Load:
+    """One partition on its way into the coordinator."""
+
+    def __init__(self, source: Partition, buffer_bytes: int) -> None:
+        self.partition = source.index
+        self.is_held = False
+        self._source = source
+        self._buffer_bytes = buffer_bytes
+        self.started = time.monotonic()
+
+    def steps(self, replay: Callable[[int, list[Record]], None]) -> Generator[None]:
+        entries: Entries = {}
+        try:
+            # A partition that was never written to has no log, and reading must not make one.
+            if self._source.is_open:
+                for _ in read_entries(self._source.log, self._buffer_bytes, entries):
+                    yield
+        except SeamarkError as error:
+            _log.error("__consumer_offsets-%d is loaded only up to where it can be read: %s", self.partition, error)
+        records = last_records(entries.items())
+        while chunk := list(islice(records, _RECORDS_PER_STEP)):
+            replay(self.partition, chunk)
+            yield
+
+
+class LoadQueue:
+    """Owned by the event loop's thread. ``loaded(partition)`` is called when a load is complete."""
+
+    def __init__(
+        self,
+        replay: Callable[[int, list[Record]], None],
+        loaded: Callable[[int, float], None],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._replay = replay
+        self._loaded = loaded
+        self._call_soon = call_soon
+        self._waiting: deque[Load] = deque()
+        self._held: dict[int, Load] = {}
+        self._current: tuple[Load, Generator[None]] | None = None
+        self._is_scheduled = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being loaded, held partitions apart."""
+        return self._current is None and not self._waiting
+
+    def add(self, load: Load) -> None:
+        if load.is_held:
+            self._held[load.partition] = load
+        else:
+            self._waiting.append(load)
+            self._schedule()
+
+    def release(self, partition: int) -> None:
+        """Let a held partition be loaded."""
+        load = self._held.pop(partition, None)
+        if load is not None:
+            load.is_held = False
+            self.add(load)
+
+    def drop(self, partition: int) -> None:
+        """The partition is no longer ours."""
+        self._held.pop(partition, None)
+        self._waiting = deque(load for load in self._waiting if load.partition != partition)
+        if self._current is not None and self._current[0].partition == partition:
+            self._current[1].close()
+            self._current = None
+
+    def run_to_end(self) -> None:
+        """Load everything that waits, without letting the loop run."""
+        while self._turn(float("inf")):
+            pass
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self._turn(time.monotonic() + _TURN_SECONDS):
+            self._schedule()
+
+    def _turn(self, deadline: float) -> bool:
+        """Take steps until the deadline; the answer is whether there is more to do."""
+        while not self.is_idle:
+            if self._current is None:
+                load = self._waiting.popleft()
+                self._current = (load, load.steps(self._replay))
+            load, steps = self._current
+            for _ in steps:
+                if time.monotonic() >= deadline:
+                    return True
+            self._current = None
+            self._loaded(load.partition, time.monotonic() - load.started)
+        return False

@@ -1,0 +1,303 @@
+"""The group coordinator of one node: carries out what the coordinator core decides.
+
+``submit`` hands a command over; its one reply goes to ``token.reply_value``. Of the effects of a call, appends,
+timers and log lines are taken care of before any reply leaves: an answered connection may at once send the next
+request, whose effects must stand behind. Offsets partitions are loaded when the node begins to lead them and given up
+when it no longer does.
+
+The time that the core is told never goes back. A jump of the broker's clock is lived through deadline by deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from seamark.broker.group_appends import GroupAppends
+from seamark.broker.group_loading import Load, LoadQueue
+from seamark.broker.group_timers import GroupTimers, SteadyMilliseconds
+from seamark.broker.parts import NodePart
+from seamark.broker.topics import OFFSETS_TOPIC
+from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
+from seamark.coordinator.commands import Command
+from seamark.coordinator.effects import TimerKey
+from seamark.coordinator.members import Member
+from seamark.coordinator.replies import ForgetReply
+from seamark.errors import SeamarkError
+from seamark.wire.compression import Codec
+from seamark.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from seamark.broker.loop_timers import Timer
+    from seamark.broker.node import Node
+    from seamark.broker.partition import Partition
+
+_log = logging.getLogger("seamark.broker.groups")
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+# How long after a failure a log is opened again.
+RECOVERY_SECONDS = 1.0
+
+
+class Asker(Protocol):
+    """Who waits for a reply; a ``RequestContext`` is one."""
+
+    def reply_value(self, value: Any) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+
+class GroupRuntime(NodePart):
+    """Owned by the event loop's thread."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clock_ms = SteadyMilliseconds(node.clock)
+        self._told_ms = self._clock_ms()
+        self._timers = GroupTimers(self._fire)
+        self._loop_timer: Timer | None = None
+        self._armed_ms = 0
+        self._partitions: dict[int, Partition] = {}
+        # By partition, how many faults keep it from being loaded.
+        self._holds: dict[int, int] = {}
+        self._recovering: set[Partition] = set()
+        self._loads = LoadQueue(self._replay, self._loaded, node.loop.call_soon)
+        self._begin_life()
+
+    # -- requests
+
+    def submit(self, command: Command, asker: Asker) -> None:
+        """Decide a command; ``asker`` gets its one reply, now or later."""
+        self._carry_out(self.coordinator.handle(command, asker, self._now_ms()))
+
+    def partition_for(self, group_id: str) -> int:
+        return self.coordinator.partition_for(group_id)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded, held ones apart."""
+        return not self._loads.is_idle
+
+    def flush(self) -> None:
+        """Write at once what this turn of the loop has collected."""
+        self._appends.flush()
+
+    # -- the node's life
+
+    def start(self) -> None:
+        self._begin_life()
+
+    def stop(self) -> None:
+        self.flush()
+        for partition in list(self._partitions):
+            self._give_up(partition)
+        self.coordinator.is_running = False
+        self._timers.clear()
+        if self._loop_timer is not None:
+            self._loop_timer.cancel()
+            self._loop_timer = None
+
+    def became_leader(self, partition: Partition) -> None:
+        if partition.topic.name != OFFSETS_TOPIC:
+            return
+        if not self._partitions:
+            self._follow_topic()
+        # Partitions added while the broker runs count from its next start on, as the placement of groups does (F16).
+        if partition.index >= self.coordinator.offsets_partitions:
+            return
+        self._give_up(partition.index)
+        self._partitions[partition.index] = partition
+        self._load(partition.index)
+
+    def lost_leadership(self, partition: Partition) -> None:
+        if partition.topic.name == OFFSETS_TOPIC and self._partitions.get(partition.index) is partition:
+            self._give_up(partition.index)
+
+    def topics_deleted(self, names: Sequence[str]) -> None:
+        self.submit(ForgetTopics(list(names)), _Forgetting(names))
+
+    # -- loading
+
+    def hold(self, partition: int) -> None:
+        """Keep the partition in the state of being loaded, from the start again if it was loaded."""
+        self._holds[partition] = self._holds.get(partition, 0) + 1
+        if self._holds[partition] == 1 and partition in self._partitions:
+            led = self._partitions[partition]
+            self._give_up(partition)
+            self._partitions[partition] = led
+            self._load(partition)
+
+    def release(self, partition: int) -> None:
+        """End one ``hold``; with the last the partition is loaded."""
+        left = self._holds.get(partition, 0) - 1
+        if left > 0:
+            self._holds[partition] = left
+        else:
+            self._holds.pop(partition, None)
+            self._loads.release(partition)
+
+    def _load(self, partition: int) -> None:
+        self.coordinator.begin_load(partition)
+        load = Load(self._partitions[partition], self._node.settings["offsets.load.buffer.size"])
+        load.is_held = partition in self._holds
+        self._loads.add(load)
+
+    def _replay(self, partition: int, records: list[Any]) -> None:
+        self.coordinator.replay(partition, records)
+
+    def _loaded(self, partition: int, seconds: float) -> None:
+        effects = self.coordinator.finish_load(partition, self._now_ms())
+        if not self.coordinator.shard(partition).groups:
+            # Fifty lines about nothing hide the one that matters.
+            effects.log_lines.clear()
+        self._carry_out(effects)
+        _log.debug("%s-%d was loaded in %.3f s", OFFSETS_TOPIC, partition, seconds)
+
+    def _give_up(self, partition: int) -> None:
+        self._partitions.pop(partition, None)
+        self._loads.drop(partition)
+        self._appends.drop(partition)
+        shard = self.coordinator.shard(partition)
+        if shard.status is Status.UNLOADED:
+            return
+        has_groups = bool(shard.groups)
+        effects = self.coordinator.unload(partition, self._now_ms())
+        if not has_groups:
+            effects.log_lines.clear()
+        self._carry_out(effects)
+
+    def _begin_life(self) -> None:
+        """Start with a coordinator that knows nothing; outcomes of an earlier one's writes are not for this one."""
+        node = self._node
+        cluster = node.cluster
+        self.coordinator = Coordinator(
+            cluster.partition_count(OFFSETS_TOPIC) or node.settings["offsets.topic.num.partitions"],
+            node.settings.coordinator,
+            partition_count=cluster.partition_count,
+            make_id=lambda: str(uuid.uuid4()),
+        )
+        self._appends = GroupAppends(
+            self._partitions.get,
+            partial(self._report, self.coordinator),
+            self._now_ms,
+            node.loop.call_soon,
+            Codec(node.settings["offsets.topic.compression.codec"]),
+        )
+
+    def _follow_topic(self) -> None:
+        """The topic may have been made with another number of partitions than the settings say."""
+        count = self._node.cluster.partition_count(OFFSETS_TOPIC)
+        if count is not None and count != self.coordinator.offsets_partitions and not self.coordinator.shards:
+            self._begin_life()
+
+    # -- effects
+
+    def _carry_out(self, effects: Effects) -> None:
+        for append in effects.appends:
+            self._appends.add(append)
+        if effects.timers:
+            for timer in effects.timers:
+                if type(timer) is Arm:
+                    self._timers.arm(timer.key, timer.deadline_ms)
+                else:
+                    self._timers.cancel(timer.key)
+            self._arm_loop()
+        for line in effects.log_lines:
+            _log.log(_LEVELS[line.level], "%s", line.text, extra={"event": line.event, "group": line.group_id})
+        for asker, reply in effects.replies:
+            try:
+                asker.reply_value(reply)  # type: ignore[attr-defined]
+            except Exception:  # noqa: BLE001
+                # A bug of ours in one answer; the others of this turn must leave all the same.
+                _log.exception("a reply could not be sent")
+
+    def _report(self, coordinator: Coordinator, partition: int, tickets: list[int], code: ErrorCode) -> None:
+        """The outcome of one batch."""
+        if coordinator is not self.coordinator:
+            return
+        now_ms = self._now_ms()
+        if code is ErrorCode.NONE:
+            for ticket in tickets:
+                self._carry_out(coordinator.stored(partition, ticket, now_ms))
+            return
+        _log.warning("%s-%d did not take %d writes: %s", OFFSETS_TOPIC, partition, len(tickets), code.name)
+        for ticket in tickets:
+            self._carry_out(coordinator.failed(partition, ticket, code, now_ms))
+        self._plan_recovery(partition)
+
+    def _plan_recovery(self, partition: int) -> None:
+        """A log that takes no more writes must be opened again, and what is left of it loaded."""
+        led = self._partitions.get(partition)
+        if led is None or led in self._recovering or not led.is_open or not led.log.writes_stopped:
+            return
+        self._recovering.add(led)
+        self._node.timers.call_after(RECOVERY_SECONDS, partial(self._recover, led))
+
+    def _recover(self, led: Partition) -> None:
+        self._recovering.discard(led)
+        if self._partitions.get(led.index) is not led:
+            return
+        if led.log.writes_stopped:
+            try:
+                led.reopen()
+            except SeamarkError as error:
+                _log.warning("%s cannot be opened again yet: %s", led.name, error)
+                self._recovering.add(led)
+                self._node.timers.call_after(RECOVERY_SECONDS, partial(self._recover, led))
+                return
+        self._give_up(led.index)
+        self._partitions[led.index] = led
+        self._load(led.index)
+
+    # -- time
+
+    def _now_ms(self) -> int:
+        now_ms = self._clock_ms()
+        if now_ms > self._told_ms:
+            self._told_ms = now_ms
+        return self._told_ms
+
+    def _fire(self, key: TimerKey, now_ms: int) -> None:
+        self._told_ms = max(self._told_ms, now_ms)
+        self._carry_out(self.coordinator.fire(key, now_ms))
+
+    def expire(self, key: TimerKey, member: Member) -> None:
+        """A fault: end a member's session now, also one that a waiting request would keep alive."""
+        now_ms = self._now_ms()
+        member.session_deadline_ms = now_ms
+        member.is_new = True
+        self._fire(key, now_ms)
+
+    def _run_timers(self) -> None:
+        self._loop_timer = None
+        self._timers.run_through(self._told_ms, self._clock_ms(), self.flush)
+        self._arm_loop()
+
+    def _arm_loop(self) -> None:
+        """Have the broker's one timer come up for the next deadline."""
+        earliest_ms = self._timers.earliest_ms
+        if earliest_ms is None:
+            return
+        if self._loop_timer is not None:
+            if self._armed_ms <= earliest_ms:
+                return
+            self._loop_timer.cancel()
+        self._armed_ms = earliest_ms
+        delay_ms = max(0, earliest_ms - self._clock_ms())
+        self._loop_timer = self._node.timers.call_after(delay_ms / 1000, self._run_timers)
+
+
+class _Forgetting:
+    """Topics were deleted, and nobody waits for their offsets to be gone too."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def reply_value(self, reply: ForgetReply) -> None:
+        if reply.error is not ErrorCode.NONE:
+            _log.warning("offsets of %s were not removed: %s", ", ".join(self._names), reply.error.name)
+        elif reply.removed:
+            _log.info("removed %d offsets of the deleted topics %s", reply.removed, ", ".join(self._names))

@@ -1,0 +1,120 @@
+"""Timers of groups and members: one heap of deadlines, with one timer of the broker's behind it.
+
+A key has at most one deadline; setting it again replaces it, and what was replaced or cancelled stays in the heap
+until it comes up or is swept out. ``run_due`` fires in the order of deadlines, those of one deadline in the order
+they were set.
+
+``SteadyMilliseconds`` is the time that a coordinator is told. It runs with the monotonic clock, so that setting the
+machine's clock back stops no session from ending; it follows the wall clock forward, as after a laptop has slept.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol
+
+from seamark.coordinator.effects import TimerKey
+
+_JUMP_MS = 1000
+# Replaced and cancelled deadlines are swept out when there are this many of them and they are the majority.
+_SWEEP_ABOVE = 1000
+_MAX_STEPS = 2000
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float: ...
+
+    def now_ms(self) -> int: ...
+
+
+class SteadyMilliseconds:
+    """Milliseconds since 1970 that never go back."""
+
+    __slots__ = ("_clock", "_compared_ms", "_offset_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset_ms = clock.now_ms() - int(clock.monotonic() * 1000)
+        # When the wall clock was last looked at; doing so each time would double the cost.
+        self._compared_ms = 0
+
+    def __call__(self) -> int:
+        steady = int(self._clock.monotonic() * 1000) + self._offset_ms
+        if steady - self._compared_ms >= _JUMP_MS:
+            ahead = self._clock.now_ms() - steady
+            if ahead > _JUMP_MS:
+                self._offset_ms += ahead
+                steady += ahead
+            self._compared_ms = steady
+        return steady
+
+
+class GroupTimers:
+    """``fire`` is called with the key and the time for each deadline that ``run_due`` finds passed."""
+
+    def __init__(self, fire: Callable[[TimerKey, int], None]) -> None:
+        self._fire = fire
+        self._deadlines: dict[TimerKey, tuple[int, int]] = {}
+        self._heap: list[tuple[int, int, TimerKey]] = []
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def arm(self, key: TimerKey, deadline_ms: int) -> None:
+        number = next(self._numbers)
+        self._deadlines[key] = (deadline_ms, number)
+        heapq.heappush(self._heap, (deadline_ms, number, key))
+        if len(self._heap) > _SWEEP_ABOVE and len(self._heap) > 2 * len(self._deadlines):
+            self._heap = [(deadline, number, key) for key, (deadline, number) in self._deadlines.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, key: TimerKey) -> None:
+        self._deadlines.pop(key, None)
+
+    def clear(self) -> None:
+        self._deadlines.clear()
+        self._heap.clear()
+
+    @property
+    def earliest_ms(self) -> int | None:
+        """The next deadline, None when there is none."""
+        heap = self._heap
+        while heap:
+            deadline_ms, number, key = heap[0]
+            if self._deadlines.get(key) == (deadline_ms, number):
+                return deadline_ms
+            heapq.heappop(heap)
+        return None
+
+    def run_due(self, now_ms: int) -> None:
+        """Fire what is due, each at ``now_ms``; what firing makes due again waits for the next call."""
+        due: list[tuple[int, int, TimerKey]] = []
+        while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
+            entry = heapq.heappop(self._heap)
+            del self._deadlines[entry[2]]
+            due.append(entry)
+        for _, number, key in due:
+            # Firing another key may have set this one anew; firing it nevertheless would do no harm but no good either.
+            armed = self._deadlines.get(key)
+            if armed is None or armed[1] < number:
+                self._fire(key, now_ms)
+
+    def run_through(self, from_ms: int, to_ms: int, settle: Callable[[], None]) -> None:
+        """Let time pass in steps: each deadline fires at its own time, and so does what it sets in motion on the way.
+
+        ``settle`` is called after each step, for what would happen before the next deadline. A move of the clock by
+        years goes in steps only at first; what is left then is fired at its end.
+        """
+        now_ms = from_ms
+        for _ in range(_MAX_STEPS):
+            earliest_ms = self.earliest_ms
+            if earliest_ms is None or earliest_ms > to_ms:
+                return
+            now_ms = max(now_ms, earliest_ms)
+            self.run_due(now_ms)
+            settle()
+        self.run_due(to_ms)
+        settle()

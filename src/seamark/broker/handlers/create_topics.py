@@ -1,0 +1,99 @@
+"""CreateTopics: make topics, or say whether they could be made."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.refusals import RequestRefused
+from seamark.broker.topic_configs import TOPIC_KEYS, effective
+from seamark.broker.topic_rules import TopicPlan, create_planned, plan_topic
+from seamark.storage.errors import StorageFailed
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseConfig,
+    CreateTopicsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "CreateTopics"
+VERSIONS = "2-7"
+DETAILS_SINCE = 5
+
+
+def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    counts = Counter(topic.name for topic in request.topics)
+    may_create_any = context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    response = CreateTopicsResponse()
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        try:
+            _check_request(topic, is_repeated=counts[topic.name] > 1)
+            if not may_create_any:
+                _check_right(topic, context)
+            answer = _create(node, topic, context, is_dry_run=request.validate_only)
+        except RequestRefused as refusal:
+            answer = _failed(topic.name, refusal.code, refusal.reason)
+        except StorageFailed as error:
+            answer = _failed(topic.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        response.topics.append(answer)
+    return response
+
+
+def _check_request(wanted: CreateTopicsRequestTopic, *, is_repeated: bool) -> None:
+    if is_repeated:
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "the topic is named more than once")
+    if len({config.name for config in wanted.configs}) < len(wanted.configs):
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a configuration key is given more than once")
+
+
+def _check_right(wanted: CreateTopicsRequestTopic, context: RequestContext) -> None:
+    if not context.may(Operation.CREATE, ResourceType.TOPIC, wanted.name):
+        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not create it")
+
+
+def _create(
+    node: Node, wanted: CreateTopicsRequestTopic, context: RequestContext, *, is_dry_run: bool
+) -> CreateTopicsResponseTopic:
+    plan = plan_topic(
+        node.cluster,
+        wanted.name,
+        wanted.num_partitions,
+        wanted.replication_factor,
+        {each.partition_index: each.broker_ids for each in wanted.assignments},
+        {config.name: config.value for config in wanted.configs},
+    )
+    # A dry run shows an id too, which nothing will ever have.
+    topic_id = uuid.uuid4().bytes if is_dry_run else create_planned(node.cluster, plan).id
+    answer = CreateTopicsResponseTopic(name=wanted.name, topic_id=topic_id, error_message=None, configs=[])
+    if context.version >= DETAILS_SINCE:
+        if context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, wanted.name):
+            answer.num_partitions = len(plan.replicas)
+            answer.replication_factor = plan.replication_factor
+            answer.configs = _configs(node, plan)
+        else:
+            answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return answer
+
+
+def _configs(node: Node, plan: TopicPlan) -> list[CreateTopicsResponseConfig]:
+    shown = []
+    for key in TOPIC_KEYS.values():
+        found = effective(key, plan.configs, node.settings)
+        shown.append(CreateTopicsResponseConfig(name=key.name, value=key.show(found.value), config_source=found.source))
+    return shown
+
+
+def _failed(name: str, code: ErrorCode, reason: str) -> CreateTopicsResponseTopic:
+    return CreateTopicsResponseTopic(name=name, error_code=code, error_message=reason, configs=[])
+
+
+def refuse(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:  # noqa: ARG001
+    return CreateTopicsResponse(topics=[_failed(topic.name, code, "") for topic in request.topics])

@@ -1,0 +1,90 @@
+"""DeleteRecords: move the start of partitions forward; -1 stands for the high watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.partition import Partition
+from seamark.broker.topics import INTERNAL_TOPICS
+from seamark.storage.errors import LogError
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsResponsePartition,
+    DeleteRecordsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "DeleteRecords"
+VERSIONS = "0-2"
+HIGH_WATERMARK = -1
+
+
+def handle(node: Node, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        answers = []
+        for each in topic.partitions:
+            partition = node.cluster.partition(topic.name, each.partition_index)
+            answer = DeleteRecordsResponsePartition(partition_index=each.partition_index, low_watermark=-1)
+            answers.append(answer)
+            answer.error_code = _refusal(node, topic.name, partition, context)
+            if not answer.error_code:
+                assert partition is not None
+                _delete(node, partition, each.offset, answer)
+        response.topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=answers))
+    return response
+
+
+def _refusal(node: Node, name: str, partition: Partition | None, context: RequestContext) -> ErrorCode:
+    if not context.may(Operation.DELETE, ResourceType.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if name in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if partition.leader != node.id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    # Records of a log that is only compacted go by their keys.
+    return ErrorCode.NONE if partition.topic.config.is_deleted_by_age else ErrorCode.POLICY_VIOLATION
+
+
+def _delete(node: Node, partition: Partition, offset: int, answer: DeleteRecordsResponsePartition) -> None:
+    if offset == HIGH_WATERMARK:
+        offset = partition.high_watermark
+    if not 0 <= offset <= partition.high_watermark:
+        answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        return
+    if not partition.is_open:
+        answer.low_watermark = 0
+        return
+    try:
+        answer.low_watermark = partition.log.delete_records_before(offset)
+    except LogError as error:
+        node.server.note_storage_failure(partition, error)
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return
+    partition.epochs.forget_before(partition.log_start)
+    partition.changed()
+
+
+def refuse(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:  # noqa: ARG001
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponseTopic(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsResponsePartition(
+                        partition_index=each.partition_index, low_watermark=-1, error_code=code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

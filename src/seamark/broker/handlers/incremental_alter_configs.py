@@ -1,0 +1,156 @@
+"""IncrementalAlterConfigs: change single settings of topics and of the broker, all of a resource or none of them.
+
+All nodes share one configuration, so a change to one is a change to all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from seamark.broker.cluster import require_topic
+from seamark.broker.config_keys import ConfigKey, ConfigType
+from seamark.broker.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, broker_named
+from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.refusals import RequestRefused
+from seamark.broker.setting_keys import SERVED
+from seamark.broker.topic_configs import effective, parse_topic_configs, topic_key
+from seamark.errors import ConfigError
+from seamark.storage.errors import StorageFailed
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseResource,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "IncrementalAlterConfigs"
+VERSIONS = "0-1"
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def handle(
+    node: Node, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    response = IncrementalAlterConfigsResponse()
+    for resource in request.resources:
+        result = IncrementalAlterConfigsResponseResource(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.responses.append(result)
+        try:
+            _check_request(resource, is_repeated=counts[resource.resource_type, resource.resource_name] > 1)
+            _alter(node, resource, context, is_dry_run=request.validate_only)
+        except RequestRefused as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.reason
+        except StorageFailed as error:
+            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return response
+
+
+def _check_request(resource: IncrementalAlterConfigsRequestResource, *, is_repeated: bool) -> None:
+    if is_repeated:
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "the resource is named more than once")
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, "a configuration key is given more than once")
+
+
+def _alter(
+    node: Node, resource: IncrementalAlterConfigsRequestResource, context: RequestContext, *, is_dry_run: bool
+) -> None:
+    if resource.resource_type == TOPIC_RESOURCE:
+        if not context.may(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
+            raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not change its configuration")
+        _alter_topic(node, resource, is_dry_run=is_dry_run)
+    elif resource.resource_type == BROKER_RESOURCE:
+        if not context.may(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise RequestRefused(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the client may not change the broker's configuration"
+            )
+        _alter_broker(node, resource, is_dry_run=is_dry_run)
+    else:
+        raise RequestRefused(
+            ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no configuration here"
+        )
+
+
+def _alter_topic(node: Node, resource: IncrementalAlterConfigsRequestResource, *, is_dry_run: bool) -> None:
+    topic = require_topic(node.cluster, resource.resource_name)
+    values: dict[str, Any] = dict(topic.config.own)
+    for change in resource.configs:
+        key = topic_key(change.name)
+        if change.config_operation == DELETE:
+            values.pop(change.name, None)
+        else:
+            present = effective(key, topic.config.own, node.settings).value
+            values[change.name] = parse_topic_configs({change.name: _changed(key, present, change)})[change.name]
+    if not is_dry_run:
+        node.cluster.change_topic_config(topic, values)
+
+
+def _alter_broker(node: Node, resource: IncrementalAlterConfigsRequestResource, *, is_dry_run: bool) -> None:
+    is_default = broker_named(node, resource.resource_name) is None
+    changes: dict[str, Any] = {}
+    for change in resource.configs:
+        key = SERVED.get(change.name)
+        if key is None:
+            # Kafka takes keys that it does not know, since they may be a plugin's; nothing here reads them.
+            continue
+        if not key.is_dynamic:
+            raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{change.name} cannot be changed while the broker runs")
+        if change.config_operation == DELETE:
+            changes[change.name] = None
+            continue
+        try:
+            changes[change.name] = key.parse(_changed(key, node.settings[change.name], change))
+        except ConfigError as error:
+            raise RequestRefused(ErrorCode.INVALID_REQUEST, str(error)) from None
+    if not is_dry_run:
+        node.settings.change(changes, is_default=is_default)
+        node.cluster.save()
+
+
+def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsRequestConfig) -> str:
+    """Return the new value as text."""
+    if change.config_operation not in (SET, APPEND, SUBTRACT):
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"there is no operation {change.config_operation}")
+    if change.value is None:
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{key.name} was given without a value")
+    if change.config_operation == SET:
+        return change.value
+    if key.kind is not ConfigType.LIST:
+        raise RequestRefused(
+            ErrorCode.INVALID_CONFIG, f"{key.name} is no list, to which something could be added or taken from"
+        )
+    given = [item.strip() for item in change.value.split(",") if item.strip()]
+    items: list[str] = list(present or [])
+    if change.config_operation == APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def refuse(
+    request: IncrementalAlterConfigsRequest,
+    version: int,  # noqa: ARG001
+    code: ErrorCode,
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            IncrementalAlterConfigsResponseResource(
+                error_code=code,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,47 @@
+"""ListGroups: the groups that this node coordinates, and of those the ones that the client may see."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.coordinator import commands
+from seamark.coordinator.replies import ListReply
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, ListGroupsResponseGroup
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "ListGroups"
+VERSIONS = "0-5"
+
+
+def handle(node: Node, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse | None:
+    context.finish = partial(_respond, context)
+    node.groups.submit(commands.ListGroups(request.states_filter, request.types_filter), context)
+    return None
+
+
+def _respond(context: RequestContext, reply: ListReply) -> ListGroupsResponse:
+    # Who may look at the cluster sees every group; others see those they may describe.
+    sees_all = context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    return ListGroupsResponse(
+        error_code=reply.error,
+        groups=[
+            ListGroupsResponseGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in reply.groups
+            if sees_all or context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ],
+    )
+
+
+def refuse(request: ListGroupsRequest, version: int, code: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
+    return ListGroupsResponse(error_code=code)

@@ -1,0 +1,114 @@
+"""ListOffsets: start and end of partitions, and the first record at or after a time.
+
+Negative times are questions: -1 the end that a consumer sees, -2 the start, -3 the record with the largest timestamp,
+-4 the start of what is on local disk, -5 the last tiered offset (there is never one). Each may be asked from a
+certain version on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from seamark.broker.fetch_reading import epoch_error
+from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.partition import Partition
+from seamark.storage.errors import LogError
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "ListOffsets"
+VERSIONS = "1-10"
+LEADER_EPOCHS_SINCE = 4
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        answers = []
+        for each in topic.partitions:
+            partition = node.cluster.partition(topic.name, each.partition_index)
+            if not is_allowed:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif counts[topic.name, each.partition_index] > 1:
+                code = ErrorCode.INVALID_REQUEST
+            else:
+                code = _refusal(node, partition, each, context.version)
+            if code:
+                answers.append(ListOffsetsResponsePartition(partition_index=each.partition_index, error_code=code))
+            else:
+                assert partition is not None
+                answer = _look_up(node, partition, each.timestamp)
+                if context.version < LEADER_EPOCHS_SINCE:
+                    answer.leader_epoch = -1
+                answers.append(answer)
+        response.topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
+    return response
+
+
+def _refusal(node: Node, partition: Partition | None, wanted: ListOffsetsRequestPartition, version: int) -> ErrorCode:
+    if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, version + 1):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = epoch_error(partition, wanted.current_leader_epoch)
+    if code:
+        return code
+    return ErrorCode.NONE if partition.leader == node.id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _look_up(node: Node, partition: Partition, timestamp_ms: int) -> ListOffsetsResponsePartition:
+    answer = ListOffsetsResponsePartition(partition_index=partition.index)
+    if timestamp_ms == LATEST:
+        answer.offset = partition.high_watermark
+        answer.leader_epoch = partition.leader_epoch
+        return answer
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = partition.log_start
+        answer.leader_epoch = partition.epochs.epoch_of(partition.log_start)
+        return answer
+    if timestamp_ms == LATEST_TIERED or not partition.is_open:
+        return answer
+    try:
+        if timestamp_ms == MAX_TIMESTAMP:
+            found = partition.log.max_timestamp()
+        else:
+            found = partition.log.offset_for_timestamp(timestamp_ms)
+    except LogError as error:
+        node.server.note_storage_failure(partition, error)
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+    if found is not None and found[0] < partition.high_watermark:
+        answer.offset, answer.timestamp = found
+        answer.leader_epoch = partition.epochs.epoch_of(answer.offset)
+    return answer
+
+
+def refuse(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:  # noqa: ARG001
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponseTopic(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

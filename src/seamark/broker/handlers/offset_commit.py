@@ -1,0 +1,127 @@
+"""OffsetCommit: the group must be one that the client may read, and so must each topic (L4); the rest is the
+coordinator's (F26).
+
+The answer names refused partitions before those that reached the group, as Kafka's does, where a topic has both. The
+time that v1 sends with a commit is not used: a commit is stamped with the broker's own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from seamark.broker.operations import Operation, ResourceType
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.replies import CommitReply
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "OffsetCommit"
+VERSIONS = "1-9"
+
+_GROUP_NOT_FOUND = 9
+_NONE = ErrorCode.NONE
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_REFUSED_BEFORE_THE_GROUP = frozenset({_DENIED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+Results = list[tuple[str, list[tuple[int, ErrorCode]]]]
+
+
+def handle(node: Node, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse | None:
+    topics = request.topics
+    denied: Results = []
+    if not context.connection.session.is_unrestricted:
+        if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+            return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        topics = [topic for topic in topics if context.may(Operation.READ, ResourceType.TOPIC, topic.name)]
+        if len(topics) < len(request.topics):
+            allowed = {topic.name for topic in topics}
+            denied = [
+                (topic.name, [(each.partition_index, _DENIED) for each in topic.partitions])
+                for topic in request.topics
+                if topic.name not in allowed
+            ]
+            if not topics:
+                return _respond(denied, CommitReply())
+    context.finish = partial(_respond, denied) if denied else _respond_all
+    # Plain tuples do for the coordinator, and making named ones would cost as much as the rest of this.
+    wanted: Any = [
+        (
+            topic.name,
+            [
+                (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
+                for each in topic.partitions
+            ],
+        )
+        for topic in topics
+        # Kafka's answer does not mention a topic without partitions either.
+        if topic.partitions
+    ]
+    command = CommitOffsets(
+        request.group_id,
+        wanted,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        request.retention_time_ms,
+        context.version >= _GROUP_NOT_FOUND,
+    )
+    node.groups.submit(command, context)
+    return None
+
+
+def _respond_all(reply: CommitReply) -> OffsetCommitResponse:
+    for _, codes in reply.topics:
+        for _, code in codes:
+            if code is not _NONE and code in _REFUSED_BEFORE_THE_GROUP:
+                return _respond([], reply)
+    return _response(reply.topics)
+
+
+def _respond(denied: Results, reply: CommitReply) -> OffsetCommitResponse:
+    """Put what never reached the group first; of a topic that stands twice the results go together."""
+    first: dict[str, list[tuple[int, ErrorCode]]] = {}
+    rest: Results = []
+    for topic, codes in (*denied, *reply.topics):
+        early = [each for each in codes if each[1] in _REFUSED_BEFORE_THE_GROUP]
+        if early:
+            first.setdefault(topic, []).extend(early)
+        if len(early) < len(codes):
+            rest.append((topic, [each for each in codes if each[1] not in _REFUSED_BEFORE_THE_GROUP]))
+    merged: Results = list(first.items())
+    for topic, codes in rest:
+        if topic in first:
+            first[topic].extend(codes)
+        else:
+            merged.append((topic, codes))
+    return _response(merged)
+
+
+def _response(results: Results) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=partition, error_code=code)
+                    for partition, code in codes
+                ],
+            )
+            for topic, codes in results
+        ]
+    )
+
+
+def refuse(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:  # noqa: ARG001
+    return _response(
+        [(topic.name, [(each.partition_index, code) for each in topic.partitions]) for topic in request.topics]
+    )

@@ -1,0 +1,166 @@
+"""OffsetFetch: the offsets of one group, from v8 on of several, each with its own error (A32, F25, L4).
+
+Null topics ask for all that is stored, without what the client may not see. Before v2 there is no place for a group's
+error but its partitions. A topic that the client may not describe has its error behind the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from seamark.broker.operations import Operation, ResourceType
+from seamark.coordinator.commands import FetchOffsets
+from seamark.coordinator.replies import FetchedOffset, FetchReply
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "OffsetFetch"
+VERSIONS = "1-9"
+
+_GROUP_ERROR = 2
+_MANY_GROUPS = 8
+_NONE = ErrorCode.NONE
+
+Topics = list[OffsetFetchRequestTopic] | None
+Found = list[tuple[str, list[FetchedOffset]]]
+
+
+def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse | None:
+    version = context.version
+    finish: Callable[[list[FetchReply]], OffsetFetchResponse]
+    if version < _MANY_GROUPS:
+        finish = partial(_respond_one, version, request.topics)
+        asked = [(request.group_id, request.topics)]
+    else:
+        finish = _respond_many
+        asked = [(group.group_id, group.topics) for group in request.groups]
+    if not asked:
+        return _respond_many([])
+    context.finish = finish
+    gathering = _Gathering(len(asked), context.reply_value)
+    for number, (group_id, topics) in enumerate(asked):
+        _fetch(node, context, group_id, topics, request.require_stable, _Part(gathering, number))
+    return None
+
+
+class _Gathering:
+    """The replies of all groups of a request, in its order."""
+
+    __slots__ = ("_answer", "_left", "_replies")
+
+    def __init__(self, count: int, answer: Callable[[list[FetchReply]], None]) -> None:
+        self._answer = answer
+        self._left = count
+        self._replies: list[FetchReply] = [FetchReply(None)] * count
+
+    def put(self, number: int, reply: FetchReply) -> None:
+        self._replies[number] = reply
+        self._left -= 1
+        if not self._left:
+            self._answer(self._replies)
+
+
+class _Part:
+    """One group of a request: takes out what may not be seen, and adds what was refused before the coordinator."""
+
+    __slots__ = ("_gathering", "_number", "denied", "may_see")
+
+    def __init__(self, gathering: _Gathering, number: int) -> None:
+        self._gathering = gathering
+        self._number = number
+        self.denied: Found = []
+        self.may_see: Callable[[str], bool] | None = None
+
+    def reply_value(self, reply: FetchReply) -> None:
+        if self.may_see is not None:
+            reply.topics = [each for each in reply.topics if self.may_see(each[0])]
+        if self.denied and reply.error is _NONE:
+            reply.topics += self.denied
+        self._gathering.put(self._number, reply)
+
+
+def _fetch(
+    node: Node, context: RequestContext, group_id: str, topics: Topics, require_stable: bool, part: _Part
+) -> None:
+    wanted = None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]
+    if not context.connection.session.is_unrestricted:
+        if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            part.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
+        may_see = partial(context.may, Operation.DESCRIBE, ResourceType.TOPIC)
+        if wanted is None:
+            part.may_see = may_see
+        else:
+            part.denied = [
+                (name, [_without_offset(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in partitions])
+                for name, partitions in wanted
+                if not may_see(name)
+            ]
+            if part.denied:
+                denied = {name for name, _ in part.denied}
+                wanted = [each for each in wanted if each[0] not in denied]
+    node.groups.submit(FetchOffsets(group_id, wanted, require_stable), part)
+
+
+def _without_offset(partition: int, code: ErrorCode) -> FetchedOffset:
+    return FetchedOffset(partition, error=code)
+
+
+def _respond_one(version: int, asked: Topics, replies: list[FetchReply]) -> OffsetFetchResponse:
+    reply = replies[0]
+    if version < _GROUP_ERROR and reply.error is not _NONE:
+        found = [
+            (topic.name, [_without_offset(each, reply.error) for each in topic.partition_indexes])
+            for topic in asked or ()
+        ]
+        return OffsetFetchResponse(topics=_topics(found))
+    return OffsetFetchResponse(error_code=reply.error, topics=_topics(reply.topics))
+
+
+def _respond_many(replies: list[FetchReply]) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(
+                group_id=reply.group_id or "", topics=_topics(reply.topics), error_code=reply.error
+            )
+            for reply in replies
+        ]
+    )
+
+
+def _topics(found: Found) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error,
+                )
+                for each in partitions
+            ],
+        )
+        for name, partitions in found
+    ]
+
+
+def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
+    if version < _MANY_GROUPS:
+        return _respond_one(version, request.topics, [FetchReply(request.group_id, code)])
+    return _respond_many([FetchReply(group.group_id, code) for group in request.groups])

@@ -1,0 +1,75 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that a consumer finds out what it read and is no longer there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.broker.fetch_reading import epoch_error
+from seamark.broker.operations import Operation, ResourceType
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+    from seamark.broker.node import Node
+
+API = "OffsetForLeaderEpoch"
+VERSIONS = "2-4"
+
+
+def handle(node: Node, request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        response.topics.append(
+            OffsetForLeaderEpochResponseTopic(
+                topic=topic.topic,
+                partitions=[
+                    _look_up(node, topic.topic, each)
+                    if is_allowed
+                    else _failed(each.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    for each in topic.partitions
+                ],
+            )
+        )
+    return response
+
+
+def _look_up(
+    node: Node, topic: str, wanted: OffsetForLeaderEpochRequestPartition
+) -> OffsetForLeaderEpochResponsePartition:
+    partition = node.cluster.partition(topic, wanted.partition)
+    if partition is None:
+        return _failed(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    code = epoch_error(partition, wanted.current_leader_epoch)
+    if code:
+        return _failed(wanted.partition, code)
+    if partition.leader != node.id:
+        return _failed(wanted.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    epoch, end_offset = partition.epochs.end_of(wanted.leader_epoch, partition.log_end)
+    return OffsetForLeaderEpochResponsePartition(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def _failed(index: int, code: ErrorCode) -> OffsetForLeaderEpochResponsePartition:
+    return OffsetForLeaderEpochResponsePartition(partition=index, error_code=code)
+
+
+def refuse(
+    request: OffsetForLeaderEpochRequest,
+    version: int,  # noqa: ARG001
+    code: ErrorCode,
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponseTopic(
+                topic=topic.topic, partitions=[_failed(each.partition, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

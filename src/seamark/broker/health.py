@@ -1,0 +1,38 @@
+"""Whether the broker is alive and whether it is ready for clients, for whoever starts it and waits.
+
+Alive means that the event loop answers at all. Ready means that a node serves and that no offsets partition of a
+running node is still being loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from seamark.broker.metrics_http import Page
+
+if TYPE_CHECKING:
+    from seamark.broker.server import BrokerServer
+
+
+def why_not_ready(server: BrokerServer) -> str | None:
+    running = [node for node in server.nodes if node.is_running]
+    if not running:
+        return "no node runs"
+    loading = [str(node.id) for node in running if node.groups.is_loading]
+    if loading:
+        return f"groups are being loaded on node {', '.join(loading)}"
+    return None
+
+
+def live_page() -> Page:
+    return Page(200, "application/json", json.dumps({"status": "live"}) + "\n")
+
+
+def ready_page(server: BrokerServer) -> Page:
+    reason = why_not_ready(server)
+    answer: dict[str, object] = {"status": "ready" if reason is None else "not ready"}
+    if reason is not None:
+        answer["reason"] = reason
+    answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in server.nodes}
+    return Page(200 if reason is None else 503, "application/json", json.dumps(answer) + "\n")

@@ -1,0 +1,163 @@
+"""A partition: its log, who leads it in which epoch, what its producers wrote, and who waits for more.
+
+The log is opened when it is first needed: a topic of fifty empty partitions costs nothing. Clients see records up to
+the ``high_watermark``, which is the log's end, or with durability ``commit`` the end of what is synced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.broker.leader_epochs import LeaderEpochs
+from seamark.broker.producer_states import ProducerStates
+from seamark.storage.errors import DiskFull, StorageFailed
+from seamark.storage.log import AppendResult, Log
+from seamark.wire.record_batch import Buffer
+
+if TYPE_CHECKING:
+    from seamark.broker.log_storage import LogStorage
+    from seamark.broker.topics import Topic
+
+NO_LEADER = -1
+
+
+class Waiter(Protocol):
+    """Who is told that a partition has more to read, or that it is not what it was."""
+
+    def records_arrived(self, byte_count: int) -> None: ...
+
+    def partition_changed(self) -> None: ...
+
+
+class Partition:
+    """Owned by the event loop's thread; changes of leadership come from ``Cluster`` alone."""
+
+    __slots__ = (
+        "_log",
+        "_storage",
+        "_unannounced_bytes",
+        "epochs",
+        "index",
+        "is_deleted",
+        "leader",
+        "leader_epoch",
+        "producers",
+        "replicas",
+        "running_replicas",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, topic: Topic, index: int, replicas: list[int], storage: LogStorage) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas = replicas
+        # Kafka's in-sync replicas: those of ``replicas`` whose node runs.
+        self.running_replicas: list[int] = []
+        self.leader = NO_LEADER
+        self.leader_epoch = -1
+        self.is_deleted = False
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+        self.waiters: dict[Waiter, None] = {}
+        self._storage = storage
+        self._log: Log | None = None
+        # Appended but not yet below the high watermark.
+        self._unannounced_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.name} leader={self.leader} epoch={self.leader_epoch}>"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic.name}-{self.index}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a log yet; without one the partition is empty."""
+        return self._log is not None
+
+    @property
+    def log(self) -> Log:
+        """The log, made when there is none."""
+        if self._log is None:
+            self._log = self._storage.open_log(self)
+        return self._log
+
+    @property
+    def log_start(self) -> int:
+        return 0 if self._log is None else self._log.log_start
+
+    @property
+    def log_end(self) -> int:
+        return 0 if self._log is None else self._log.log_end
+
+    @property
+    def high_watermark(self) -> int:
+        """Clients may read everything below."""
+        return 0 if self._log is None else self._log.acknowledged_end
+
+    def append(self, batches: Buffer, now_ms: int) -> AppendResult:
+        """Write batches under the present leader epoch and wake who waits for them.
+
+        Raises what ``Log.append`` raises. The records count once ``when_acknowledged`` says so.
+        """
+        storage = self._storage
+        if storage.is_full:
+            raise DiskFull(self.name, None, "the disk is full")
+        log = self._log or self.log
+        result = log.append(batches, now_ms, self.leader_epoch)
+        storage.appended(self)
+        if storage.acknowledges_at_once:
+            self._announce(len(batches))
+        else:
+            self._unannounced_bytes += len(batches)
+        return result
+
+    def when_acknowledged(self, end_offset: int, callback: Callable[[StorageFailed | None], None]) -> None:
+        """Call back, at once or later, when everything below ``end_offset`` is as durable as promised, or cannot be."""
+        if self.log.acknowledged_end >= end_offset:
+            callback(None)
+        else:
+            self._storage.wait_for_sync(self, end_offset, callback)
+
+    def synced(self) -> None:
+        """The log was synced: what was appended before may be readable now."""
+        if self._unannounced_bytes and self.high_watermark == self.log_end:
+            byte_count, self._unannounced_bytes = self._unannounced_bytes, 0
+            self._announce(byte_count)
+
+    def _announce(self, byte_count: int) -> None:
+        if self.waiters:
+            for waiter in list(self.waiters):
+                waiter.records_arrived(byte_count)
+
+    def changed(self) -> None:
+        """Leader, start or existence changed: who waits must look again."""
+        for waiter in list(self.waiters):
+            waiter.partition_changed()
+
+    def reopen(self) -> None:
+        """Open the log again after its writes were stopped; raises ``StorageFailed`` while the disk does not answer."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+        self._unannounced_bytes = 0
+        self._log = self._storage.open_log(self)
+        self.epochs.begin(self.leader_epoch, self._log.log_end)
+        self.changed()
+
+    def close(self) -> None:
+        """Sync and let the log go."""
+        if self._log is not None:
+            self._log.close()
+
+    def delete(self) -> None:
+        self.is_deleted = True
+        self._storage.forget(self)
+        if self._log is not None:
+            self._log.delete()
+        self.changed()

@@ -1,0 +1,32 @@
+"""A request, or a part of one, that is refused with one of Kafka's error codes and a sentence.
+
+RequestRefused(code, reason)
++- RefusedByLog           the batch reached its log, whose start the answer tells
+   +- RecordsRefused      single records spoil their batch
+"""
+
+from __future__ import annotations
+
+from seamark.errors import SeamarkError
+from seamark.wire.error_codes import ErrorCode
+
+
+class RequestRefused(SeamarkError):
+    """Raised by what handlers call; a handler turns it into its response."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class RefusedByLog(RequestRefused):
+    """A batch that does not go with what is in its log."""
+
+
+class RecordsRefused(RefusedByLog):
+    """Single records spoil their batch: ``records`` holds the number of each in it, and why."""
+
+    def __init__(self, code: ErrorCode, reason: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(code, reason)
+        self.records = records

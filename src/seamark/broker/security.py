@@ -1,0 +1,169 @@
+"""What a broker asks of its clients: encryption, a login, rights. ``Security`` says it, ``Gatekeeper`` does it.
+
+``Security`` is a plain value for ``Broker(security=...)``; the same can be said with Kafka's settings. ``Gatekeeper``
+is one per broker, shared by its nodes, and hands out a session per connection. Without any security everybody may do
+everything, at no cost.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from seamark.broker.acl_rules import Acl, PatternType, PermissionType
+from seamark.broker.acl_table import AclTable
+from seamark.broker.sasl_exchange import Exchange
+from seamark.broker.sasl_plain import MECHANISM as PLAIN
+from seamark.broker.sasl_plain import PlainExchange
+from seamark.broker.sasl_session import SaslSession
+from seamark.broker.scram_credentials import HASHES
+from seamark.broker.scram_exchange import ScramExchange
+from seamark.broker.security_sessions import GuardedSession, Session
+from seamark.broker.security_settings import SETTING_KEYS, forget_secrets, with_settings
+from seamark.broker.security_tls import Tls
+from seamark.broker.security_users import Users, check_user
+from seamark.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seamark.broker.cluster import Cluster
+
+__all__ = [
+    "SETTING_KEYS",
+    "Acl",
+    "Gatekeeper",
+    "PatternType",
+    "PermissionType",
+    "Security",
+    "Session",
+    "Tls",
+    "forget_secrets",
+]
+
+_log = logging.getLogger("seamark.broker")
+
+MECHANISMS = (PLAIN, *HASHES)
+# The name of the access rules' section in the broker's state.
+_SECTION = "acls"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Everything that is left out is off.
+
+    ``users`` maps names to passwords, which are not kept: only what logins are checked against is. ``mechanisms`` are
+    those of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 that may be used, by default all. With ``acls`` (an empty list
+    too) or ``super_users`` rights are checked, and who is given none has none.
+
+    >>> Security(users={"alice": "secret"}, mechanisms=["PLAIN"], super_users=["User:alice"])
+    Security(tls=None, users=<1 users>, mechanisms=('PLAIN',), acls=(), super_users=('User:alice',))
+    """
+
+    tls: Tls | None = None
+    users: Users | Mapping[str, str] | None = None
+    mechanisms: Sequence[str] = ()
+    acls: Iterable[Acl] | None = None
+    super_users: Iterable[str] = ()
+    allow_everyone_if_no_acl_found: bool = field(default=False, repr=False)
+    max_reauth_ms: int = field(default=0, repr=False)
+    failed_authentication_delay_ms: int = field(default=100, repr=False)
+    sasl_max_receive_bytes: int = field(default=524_288, repr=False)
+
+    def __post_init__(self) -> None:
+        users = self.users
+        if isinstance(self.mechanisms, str):
+            raise ConfigError("mechanisms", self.mechanisms, "it must be a list of mechanisms")
+        mechanisms = tuple(self.mechanisms) or (MECHANISMS if users else ())
+        for mechanism in mechanisms:
+            if mechanism not in MECHANISMS:
+                raise ConfigError("sasl.enabled.mechanisms", mechanism, f"it must be one of {', '.join(MECHANISMS)}")
+        super_users = (self.super_users,) if isinstance(self.super_users, str) else tuple(self.super_users)
+        for principal in super_users:
+            if not all(principal.partition(":")):
+                raise ConfigError("super.users", principal, "it must be TYPE:NAME, such as User:admin")
+        if users is not None and not isinstance(users, Users):
+            for user, password in users.items():
+                check_user(user, password)
+            users = Users(users, mechanisms)
+        acls = None if self.acls is None and not super_users else tuple(self.acls or ())
+        for name, value in (
+            ("users", users),
+            ("mechanisms", mechanisms),
+            ("super_users", super_users),
+            ("acls", acls),
+        ):
+            object.__setattr__(self, name, value)
+
+
+class _Counts:
+    """What the metrics show of logins and rights."""
+
+    __slots__ = ("denials", "failures", "successes")
+
+    def __init__(self) -> None:
+        self.successes = 0
+        self.failures = 0
+        self.denials = 0
+
+
+class Gatekeeper:
+    """Owned by the event loop's thread."""
+
+    def __init__(self, security: Security | None = None, settings: Mapping[str, object] | None = None) -> None:
+        said = with_settings(security or Security(), settings or {})
+        self.mechanisms = said.mechanisms
+        self.super_users = frozenset(said.super_users)
+        self.max_reauth_ms = said.max_reauth_ms
+        self.failed_authentication_delay_ms = said.failed_authentication_delay_ms
+        self.sasl_max_receive_bytes = said.sasl_max_receive_bytes
+        self.counts = _Counts()
+        # None while rights are not checked.
+        self.acls: AclTable | None = None
+        if said.acls is not None:
+            self.acls = AclTable(said.acls, is_open_without_rules=said.allow_everyone_if_no_acl_found)
+        self._users = said.users if isinstance(said.users, Users) else Users({}, ())
+        self._tls = None if said.tls is None else said.tls.context()
+        if self.mechanisms and said.users is None:
+            _log.warning("SASL is on and there are no users: nobody can log in")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no one is asked for anything, so that only loopback addresses may be bound without saying so."""
+        asks_for_certificates = self._tls is not None and self._tls.verify_mode is ssl.CERT_REQUIRED
+        return not self.mechanisms and not asks_for_certificates and self.acls is None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name of the listener's security protocol."""
+        return ("SASL_" if self.mechanisms else "") + ("PLAINTEXT" if self._tls is None else "SSL")
+
+    def new_session(self) -> Session:
+        if self.mechanisms:
+            return SaslSession(self)
+        if self._tls is not None or self.acls is not None:
+            return GuardedSession(self)
+        return Session()
+
+    def server_tls(self) -> ssl.SSLContext | None:
+        """Return what a listener encrypts with, or None for plain connections."""
+        return self._tls
+
+    def new_exchange(self, mechanism: str) -> Exchange:
+        return PlainExchange(self._users) if mechanism == PLAIN else ScramExchange(mechanism, self._users)
+
+    # -- access rules that requests add and remove outlive the process
+
+    def restore(self, cluster: Cluster) -> None:
+        """Take up the rules of an earlier process, beside those that this one was started with."""
+        if self.acls is not None:
+            self.acls.add(Acl.from_json(found) for found in cluster.state.sections.get(_SECTION, ()))
+
+    def change_acls(self, cluster: Cluster, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
+        """Change the rules; with a data directory the change is durable on return."""
+        assert self.acls is not None
+        self.acls.remove(remove)
+        self.acls.add(add)
+        cluster.state.sections[_SECTION] = [rule.to_json() for rule in sorted(self.acls)]
+        cluster.save()

@@ -1,0 +1,162 @@
+"""The broker on its event loop: made from settings, started, stopped; what holds all parts together.
+
+Everything here runs on one thread. ``seamark.broker.embedded`` puts it on a thread of its own for tests, ``seamark
+broker`` runs it in the foreground.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seamark.broker.broker_clock import BrokerClock
+from seamark.broker.broker_state import DirectoryLock
+from seamark.broker.cluster import Cluster, check_node_count
+from seamark.broker.dispatch import load_endpoints
+from seamark.broker.faults import Faults
+from seamark.broker.listener import Listener, parse_address, parse_advertised
+from seamark.broker.log_lines import SETTING as LOG_FORMAT
+from seamark.broker.log_lines import LogLines
+from seamark.broker.log_storage import LogStorage
+from seamark.broker.loop_timers import LoopTimers
+from seamark.broker.metrics import MetricsEndpoint
+from seamark.broker.node import Node
+from seamark.broker.partition import Partition
+from seamark.broker.release_versions import newest_versions
+from seamark.broker.security import Gatekeeper, Security, forget_secrets
+from seamark.broker.settings import BrokerSettings
+from seamark.broker.upkeep import Upkeep
+from seamark.errors import ConfigError, UsageError
+from seamark.storage.errors import LogError
+from seamark.storage.settings import Durability
+
+_log = logging.getLogger("seamark.broker")
+
+# Turns of the event loop that ``advance`` waits for: a due timer may start work that needs a few of them.
+_TURNS_AFTER_ADVANCE = 5
+
+
+class BrokerServer:
+    """Construct it on the event loop's thread; the arguments are those of ``seamark.Broker``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        call: Callable[[Callable[[], Any]], Any],
+        *,
+        data: str | None = None,
+        nodes: int = 1,
+        listen: str = "127.0.0.1:0",
+        settings: Mapping[str, object] | None = None,
+        durability: str = "os",
+        security: Security | None = None,
+        max_versions: str | None = None,
+        insecure: bool = False,
+    ) -> None:
+        check_node_count(nodes)
+        try:
+            promised = Durability(durability)
+        except ValueError:
+            raise ConfigError("durability", durability, "it must be os or commit") from None
+        self.loop = loop
+        self.settings = BrokerSettings(settings)
+        self.security = Gatekeeper(security, self.settings.given)
+        forget_secrets(self.settings.given)
+        self.metrics = MetricsEndpoint(self)
+        self._log_lines = LogLines(self.settings.given.get(LOG_FORMAT))
+        address = parse_address("listen", listen)
+        protocol = self.security.protocol
+        listeners = [Listener(protocol, address.host, address.port and address.port + n) for n in range(nodes)]
+        self._check_exposure(listeners[0], insecure=insecure)
+        self._advertise(listeners)
+        self.endpoints = load_endpoints(None if max_versions is None else newest_versions(max_versions))
+        self.clock = BrokerClock()
+        self.timers = LoopTimers(loop, self.clock)
+        self._lock: DirectoryLock | None = None
+        self.storage = LogStorage(data, promised, self.clock, self.timers)
+        self.cluster = Cluster(self.settings, self.storage)
+        self.faults = Faults(self, call)
+        self.nodes: list[Node] = self.cluster.nodes
+        for number, listener in enumerate(listeners):
+            self.nodes.append(Node(self, number, listener))
+        self.upkeep = Upkeep(self)
+        self._told_failures: set[tuple[str, str]] = set()
+
+    def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
+        if self.security.is_open and not insecure and not listener.is_loopback:
+            raise UsageError(
+                f"{listener.host or 'all addresses'} can be reached from other machines and no security is set up: "
+                "listen on 127.0.0.1, set up security, or say --insecure (insecure=True)"
+            )
+
+    def _advertise(self, listeners: list[Listener]) -> None:
+        text = self.settings["advertised.listeners"]
+        if text:
+            first = parse_advertised(text)
+            for number, listener in enumerate(listeners):
+                listener.advertised = first._replace(port=first.port + number)
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all nodes, separated by commas."""
+        return ",".join(node.bootstrap for node in self.nodes)
+
+    async def start(self) -> None:
+        """Take up what is on disk and listen; on return all nodes serve."""
+        try:
+            self._log_lines.start()
+            if not self.storage.is_in_memory:
+                self._lock = DirectoryLock(self.storage.directory)
+            self.cluster.load()
+            self.security.restore(self.cluster)
+            for node in self.nodes:
+                await node.listen()
+            # All of them run before anybody leads: the first one must not take everything.
+            for node in self.nodes:
+                node.enter()
+            self.cluster.leadership.settle(self.cluster.partitions())
+            self.cluster.save()
+            await self.metrics.start()
+        except BaseException:
+            await self.stop()
+            raise
+        self.upkeep.start()
+
+    async def stop(self) -> None:
+        """Answer nobody any more, sync and close everything; a second call does nothing."""
+        self.upkeep.stop()
+        self.metrics.stop()
+        # Leadership stays as it is: at the end of everything there is nobody to hand it to.
+        for node in self.nodes:
+            node.leave()
+        for node in self.nodes:
+            for part in node.parts:
+                part.stop()
+        self.timers.close()
+        await self.storage.close()
+        self.cluster.close()
+        if self._lock is not None:
+            self._lock.release()
+        self._log_lines.stop()
+        # Connections that were closed get to send what they had.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+    def note_storage_failure(self, partition: Partition, error: LogError) -> None:
+        """Say once per kind of failure that a partition cannot be written or read; clients are told every time."""
+        told = (partition.name, type(error).__name__)
+        if told not in self._told_failures:
+            self._told_failures.add(told)
+            _log.error("%s: %s", partition.name, error)
+
+    async def advance(self, seconds: float) -> None:
+        """Move the broker's clock and let everything happen that is due by then."""
+        if not seconds >= 0:
+            raise ConfigError("seconds", seconds, "time goes forward only")
+        self.clock.advance(seconds)
+        for _ in range(_TURNS_AFTER_ADVANCE):
+            self.timers.wake()
+            await asyncio.sleep(0)

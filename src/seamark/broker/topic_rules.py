@@ -1,0 +1,170 @@
+"""The rules by which topics are made and given more partitions, as Kafka's controller checks them.
+
+``plan_…`` checks and works out replicas without changing anything, which is also what ``validate_only`` asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seamark.broker.cluster import Cluster
+from seamark.broker.leadership import spread
+from seamark.broker.refusals import RequestRefused
+from seamark.broker.topic_configs import parse_topic_configs
+from seamark.broker.topics import OFFSETS_TOPIC, Topic, check_collision, check_name
+from seamark.errors import UsageError
+from seamark.wire.error_codes import ErrorCode
+
+# More would make one request take seconds; who needs that many needs a cluster.
+MOST_PARTITIONS = 10_000
+
+
+class TopicPlan(NamedTuple):
+    """A topic that may be made."""
+
+    name: str
+    replicas: list[list[int]]
+    configs: dict[str, Any]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.replicas[0])
+
+
+def plan_topic(
+    cluster: Cluster,
+    name: str,
+    partition_count: int,
+    replication_factor: int,
+    assignments: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str | None],
+) -> TopicPlan:
+    """Check a new topic; -1 stands for the broker's defaults. RequestRefused says what is wrong."""
+    check_name(name)
+    if name in cluster.topics:
+        raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
+    check_collision(name, cluster.topics)
+    if assignments:
+        if partition_count != -1 or replication_factor != -1:
+            raise RequestRefused(
+                ErrorCode.INVALID_REQUEST,
+                "with replicas given for each partition, the number of partitions and the replication factor are -1",
+            )
+        replicas = _check_assignments(cluster, assignments)
+    else:
+        replicas = _spread(cluster, name, partition_count, replication_factor)
+    return TopicPlan(name, replicas, parse_topic_configs(configs))
+
+
+def _spread(cluster: Cluster, name: str, partition_count: int, replication_factor: int) -> list[list[int]]:
+    if replication_factor == -1:
+        replication_factor = cluster.default_replication_factor
+    if replication_factor < 1:
+        raise RequestRefused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"a replication factor of {replication_factor} cannot be: 1 or more, or -1 for the broker's default",
+        )
+    if partition_count == -1:
+        partition_count = cluster.settings["num.partitions"]
+    if partition_count < 1:
+        raise RequestRefused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"a topic has 1 partition or more, or -1 for the default, not {partition_count}",
+        )
+    _check_count(partition_count)
+    node_ids = [node.id for node in cluster.nodes]
+    if replication_factor > len(node_ids):
+        raise RequestRefused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{replication_factor} replicas need as many nodes, and there are {len(node_ids)}",
+        )
+    return spread(name, 0, partition_count, node_ids, replication_factor)
+
+
+def _check_count(partition_count: int) -> None:
+    if partition_count > MOST_PARTITIONS:
+        raise RequestRefused(
+            ErrorCode.INVALID_PARTITIONS, f"at most {MOST_PARTITIONS} partitions are made at once here"
+        )
+
+
+def _check_assignments(cluster: Cluster, assignments: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    if sorted(assignments) != list(range(len(assignments))):
+        raise RequestRefused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "replicas are given for the partitions 0, 1, 2 and so on, without a gap",
+        )
+    replicas = [list(assignments[index]) for index in range(len(assignments))]
+    _check_replica_lists(cluster, replicas, len(replicas[0]))
+    return replicas
+
+
+def _check_replica_lists(cluster: Cluster, replicas: Sequence[Sequence[int]], factor: int) -> None:
+    known = {node.id for node in cluster.nodes}
+    for each in replicas:
+        reason = ""
+        if not each:
+            reason = "a partition was given no replica"
+        elif len(set(each)) != len(each):
+            reason = f"the replicas {list(each)} name a node more than once"
+        elif not known.issuperset(each):
+            unknown = min(set(each) - known)
+            reason = f"the replicas {list(each)} name node {unknown}, which does not exist"
+        elif len(each) != factor:
+            reason = f"all partitions have as many replicas: {factor} before, {len(each)} here"
+        if reason:
+            raise RequestRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+
+
+def plan_partitions(
+    cluster: Cluster, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
+) -> list[list[int]]:
+    """Check a topic's new partition count and return the replicas of the added ones."""
+    present = len(topic.partitions)
+    if topic.name == OFFSETS_TOPIC:
+        # As many as groups are spread over: they would all be looked for elsewhere.
+        raise RequestRefused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{OFFSETS_TOPIC} keeps its partitions: groups are spread over them"
+        )
+    if count == present:
+        raise RequestRefused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {present} partitions already")
+    if count < present:
+        raise RequestRefused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{topic.name} has {present} partitions and cannot go back to {count}",
+        )
+    added = count - present
+    _check_count(added)
+    factor = len(topic.partitions[0].replicas)
+    if assignments is None:
+        return spread(topic.name, present, added, [node.id for node in cluster.nodes], factor)
+    if len(assignments) != added:
+        raise RequestRefused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partitions are to be added, and replicas are given for {len(assignments)}",
+        )
+    _check_replica_lists(cluster, assignments, factor)
+    return [list(each) for each in assignments]
+
+
+def create_planned(cluster: Cluster, plan: TopicPlan) -> Topic:
+    return cluster.create_topic(plan.name, plan.replicas, plan.configs)
+
+
+def create_checked(
+    cluster: Cluster, name: str, partition_count: int, replication_factor: int, configs: Mapping[str, str | None]
+) -> None:
+    """Make a topic for a caller in this process: what is wrong is a UsageError."""
+    try:
+        create_planned(cluster, plan_topic(cluster, name, partition_count, replication_factor, {}, configs))
+    except RequestRefused as refusal:
+        raise UsageError(f"cannot create topic {name!r}: {refusal.reason}") from None
+
+
+def create_automatically(cluster: Cluster, name: str) -> None:
+    """Make a topic that a client asked about, with the broker's defaults; RequestRefused for a name that cannot be."""
+    if name == OFFSETS_TOPIC:
+        cluster.create_offsets_topic()
+    else:
+        create_planned(cluster, plan_topic(cluster, name, -1, -1, {}, {}))

@@ -1,0 +1,78 @@
+"""``seamark broker``: the embedded broker as a process.
+
+One line on standard output says that it serves and where; everything else goes to standard error. SIGTERM and SIGINT
+end it cleanly: what was taken in is synced and the data directory is marked as closed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
+]
+_Data = Annotated[
+    str, typer.Option("--data", metavar="DIR", help="Keep topics and groups there; without it in memory.")
+]
+_Nodes = Annotated[int, typer.Option("--nodes", metavar="N", help="How many nodes to be; each has the next port.")]
+_Durability = Annotated[
+    str,
+    typer.Option("--durability", metavar="os|commit", help="What an answer promises: the system has it, or a sync."),
+]
+_Option = Annotated[
+    list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of Kafka's broker; may be repeated.")
+]
+_Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Listen on an address that other machines reach, without any security.")
+]
+_MaxVersions = Annotated[
+    str, typer.Option("--max-versions", metavar="RELEASE", help="Offer the API versions of that Kafka release.")
+]
+_Metrics = Annotated[
+    str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics and health there.")
+]
+_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, not only what goes wrong.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("broker")(broker)
+
+
+def broker(
+    listen: _Listen = "127.0.0.1:9092",
+    data: _Data = "",
+    nodes: _Nodes = 1,
+    durability: _Durability = "os",
+    option: _Option = [],  # noqa: B006 - typer wants the default itself
+    insecure: _Insecure = False,
+    max_versions: _MaxVersions = "",
+    metrics: _Metrics = "",
+    verbose: _Verbose = False,
+) -> None:
+    """Run a Kafka broker without Java: groups, offsets and logs over real TCP."""
+    from seamark.broker.foreground import run
+
+    settings = {}
+    for text in option:
+        key, mark, value = text.partition("=")
+        if not mark or not key:
+            typer.echo(f"seamark: -o {text}: it must be KEY=VALUE", err=True)
+            raise typer.Exit(2)
+        settings[key] = value
+    if metrics:
+        settings["seamark.metrics.listen"] = metrics
+    raise typer.Exit(
+        run(
+            say=typer.echo,
+            verbose=verbose,
+            listen=listen,
+            data=data or None,
+            nodes=nodes,
+            durability=durability,
+            settings=settings,
+            insecure=insecure,
+            max_versions=max_versions or None,
+        )
+    )

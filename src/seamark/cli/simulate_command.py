@@ -1,0 +1,61 @@
+"""``seamark simulate``: run whole consumer groups with faults in virtual time, and replay a failure from its seed.
+
+A lifetime that breaks a promise is told with its last events, and the command exits with 1. With ``--transcript`` the
+events of each lifetime are printed in full, also of those that hold.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from seamark.errors import UsageError
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("simulate")(simulate)
+
+
+def simulate(
+    scenario: Annotated[str, typer.Option(help="Which faults to expect; --list names them all.")] = "random",
+    seed: Annotated[int, typer.Option(help="The first seed. One seed takes one course, on any machine.")] = 0,
+    count: Annotated[int, typer.Option(help="How many seeds to run, from the first on.")] = 1,
+    transcript: Annotated[bool, typer.Option("--transcript", help="Print every event.")] = False,
+    list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
+) -> None:
+    """Run simulated lifetimes of consumer groups and check every promise of the coordinator and its log."""
+    from seamark.simulation import SCENARIOS, Lifetime, LifetimeFailed, scenario_named
+
+    if list_scenarios:
+        for each in SCENARIOS.values():
+            typer.echo(
+                json.dumps({"name": each.name, "about": each.about}) if as_json else f"{each.name:<18} {each.about}"
+            )
+        return
+    if count < 1:
+        raise UsageError(f"--count must be at least 1, not {count}")
+    chosen = scenario_named(scenario)
+    failures = 0
+    for each_seed in range(seed, seed + count):
+        lifetime = Lifetime(each_seed, chosen)
+        try:
+            outcome = asdict(lifetime.run())
+            line = " ".join(f"{name}={figure}" for name, figure in outcome.items())
+        except LifetimeFailed as failure:
+            failures += 1
+            outcome = {"scenario": scenario, "seed": each_seed, "step": failure.step, "failure": failure.reason}
+            line = f"{failure}\n{failure.transcript}"
+        if transcript:
+            typer.echo(lifetime.transcript.text())
+        if as_json:
+            typer.echo(json.dumps({**outcome, "digest": lifetime.transcript.digest()}))
+        elif count == 1 or "failure" in outcome:
+            typer.echo(line)
+    if not as_json and count > 1:
+        typer.echo(f"{count} lifetimes of scenario {scenario}, seeds {seed} to {seed + count - 1}: {failures} failed")
+    if failures:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""For tests of people who use Seamark: pytest fixtures with a real broker behind them."""

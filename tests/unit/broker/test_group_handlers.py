@@ -1,0 +1,285 @@
+"""The group handlers: who may ask what (B12 to B14, L1 to L4), and what each version can say."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from seamark.broker.handlers import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from seamark.broker.listener import Address, Listener
+from seamark.wire.apis import api_named
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.schema import Message, Versions
+from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
+from tests.conformance.differential.script import build, plain
+from tests.unit.broker.group_harness import World
+
+HANDLERS = [
+    consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat,
+    join_group, leave_group, list_groups, offset_commit, offset_delete, offset_fetch, sync_group,
+]  # fmt: skip
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class Context:
+    """A request that keeps its answer; ``rights`` are (operation, resource type, name) in words, None for all."""
+
+    def __init__(self, version: int, rights: set[tuple[str, str, str]] | None) -> None:
+        self.version = version
+        self.client_id = "c"
+        self.client_host = "/127.0.0.1"
+        self.finish: Any = None
+        self.answer: Message | None = None
+        self._rights = rights
+        session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed)
+        listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
+        self.connection = SimpleNamespace(session=session, listener=listener, local_host="127.0.0.1")
+
+    def _is_allowed(self, operation: Any, resource_type: Any, name: str) -> bool:
+        return self._rights is None or (operation.name, resource_type.name, name) in self._rights
+
+    may = _is_allowed
+
+    def reply_value(self, value: Any) -> None:
+        assert self.answer is None
+        self.answer = self.finish(value)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World().with_offsets_topic()
+    for node in made.cluster.nodes:
+        node.listeners = [Listener("PLAINTEXT", "127.0.0.1", 9092)]  # type: ignore[attr-defined]
+        node.address_for = lambda _connection: Address("127.0.0.1", 9092)  # type: ignore[method-assign]
+    made.create_topic("t", 2)
+    made.create_topic("secret", 1)
+    return made
+
+
+def ask(
+    world: World, handler: ModuleType, version: int, rights: set[tuple[str, str, str]] | None = None, **values: Any
+) -> dict[str, Any]:
+    """The answer as plain values, after it went through the codec of its version."""
+    context = Context(version, rights)
+    request = build(api_named(handler.API).request, values)
+    answer = handler.handle(world.cluster.nodes[0], request, context)
+    if answer is None:
+        world.timers.fire_due()
+        world.settle()
+        answer = context.answer
+    assert answer is not None
+    answer.encode(version)
+    found = plain(answer, version)
+    assert isinstance(found, dict)
+    return found
+
+
+READ_G = {("READ", "GROUP", "g")}
+DESCRIBE_G = {("DESCRIBE", "GROUP", "g")}
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda handler: handler.API)
+def test_a_refusal_of_the_whole_request_can_be_written_in_every_version(handler: ModuleType) -> None:
+    api = api_named(handler.API)
+    for version in Versions(handler.VERSIONS):
+        response = handler.refuse(api.request(), version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        assert type(response) is api.response
+        response.encode(version)
+
+
+@pytest.mark.parametrize(
+    ("handler", "version", "values"),
+    [
+        (join_group, 9, join_fields("g")),
+        (sync_group, 5, {"group_id": "g"}),
+        (heartbeat, 4, {"group_id": "g"}),
+        (leave_group, 5, {"group_id": "g"}),
+        (offset_delete, 0, {"group_id": "g"}),
+    ],
+)
+def test_members_need_the_right_to_read_the_group(
+    world: World, handler: ModuleType, version: int, values: dict[str, Any]
+) -> None:  # L4
+    assert ask(world, handler, version, DESCRIBE_G, **values)["error_code"] == GROUP_DENIED
+    allowed = {("DELETE", "GROUP", "g")} if handler is offset_delete else READ_G
+    assert ask(world, handler, version, allowed, **values)["error_code"] != GROUP_DENIED
+
+
+def test_a_commit_needs_the_group_and_each_topic(world: World) -> None:  # L4
+    fields = commit_fields("g", "t", 8, 0)
+    fields["topics"] += commit_fields("g", "secret", 8, 0, 5)["topics"] + commit_fields("g", "absent", 8, 0)["topics"]
+    denied = ask(world, offset_commit, 8, set(), **fields)
+    assert {each["error_code"] for topic in denied["topics"] for each in topic["partitions"]} == {GROUP_DENIED}
+    partly = ask(world, offset_commit, 8, READ_G | {("READ", "TOPIC", "t")}, **fields)
+    found = {topic["name"]: {each["error_code"] for each in topic["partitions"]} for topic in partly["topics"]}
+    # A topic that may not be read is refused so whether or not it exists.
+    assert found == {"t": {0}, "secret": {TOPIC_DENIED}, "absent": {TOPIC_DENIED}}
+    assert world.committed("g", "secret") == -1
+    none = ask(world, offset_commit, 8, READ_G, **fields)
+    assert [topic["name"] for topic in none["topics"]] == ["t", "secret", "absent"]
+
+
+def test_a_fetch_needs_the_group_and_hides_topics(world: World) -> None:  # L4
+    ask(world, offset_commit, 8, **commit_fields("g", "t", 8, 0))
+    ask(world, offset_commit, 8, **commit_fields("g", "secret", 8, 0))
+    rights = DESCRIBE_G | {("DESCRIBE", "TOPIC", "t")}
+    wanted = {"secret": [0], "t": [0]}
+    assert ask(world, offset_fetch, 5, set(), **fetch_fields("g", 5, wanted))["error_code"] == GROUP_DENIED
+    some = ask(world, offset_fetch, 5, rights, **fetch_fields("g", 5, wanted))["topics"]
+    assert [(topic["name"], topic["partitions"][0]["error_code"]) for topic in some] == [
+        ("t", 0),
+        ("secret", TOPIC_DENIED),
+    ]
+    assert some[1]["partitions"][0]["committed_offset"] == -1
+    everything = ask(world, offset_fetch, 5, rights, **fetch_fields("g", 5, None))["topics"]
+    assert [topic["name"] for topic in everything] == ["t"]
+
+
+def test_each_group_of_a_fetch_has_its_own_error_in_the_order_of_the_request(world: World) -> None:  # A32
+    ask(world, offset_commit, 8, **commit_fields("g", "t", 8, 0))
+    groups = [fetch_fields(name, 8, {"t": [0]})["groups"][0] for name in ("x", "g", "y")]
+    answer = ask(world, offset_fetch, 8, DESCRIBE_G | {("DESCRIBE", "TOPIC", "t")}, groups=groups)
+    assert [(each["group_id"], each["error_code"]) for each in answer["groups"]] == [
+        ("x", GROUP_DENIED),
+        ("g", 0),
+        ("y", GROUP_DENIED),
+    ]
+
+
+def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: World) -> None:  # A32
+    answer = ask(world, offset_fetch, 1, set(), **fetch_fields("g", 1, {"t": [0, 1]}))
+    [topic] = answer["topics"]
+    assert [
+        (each["partition_index"], each["error_code"], each["committed_offset"]) for each in topic["partitions"]
+    ] == [
+        (0, GROUP_DENIED, -1),
+        (1, GROUP_DENIED, -1),
+    ]
+
+
+def test_describe_list_and_delete_show_only_what_may_be_seen(world: World) -> None:  # L4
+    for group in ("g", "hidden"):
+        ask(world, offset_commit, 8, **commit_fields(group, "t", 8, 0))
+    described = ask(world, describe_groups, 6, DESCRIBE_G, groups=["g", "hidden"], include_authorized_operations=True)
+    assert {each["group_id"]: each["error_code"] for each in described["groups"]} == {"g": 0, "hidden": GROUP_DENIED}
+    [seen] = [each for each in described["groups"] if each["group_id"] == "g"]
+    assert seen["authorized_operations"] == 1 << 8
+    newer = ask(world, consumer_group_describe, 1, DESCRIBE_G, group_ids=["g", "hidden"])
+    assert {each["group_id"]: each["error_code"] for each in newer["groups"]} == {
+        "g": ErrorCode.GROUP_ID_NOT_FOUND,
+        "hidden": GROUP_DENIED,
+    }
+    assert [each["group_id"] for each in ask(world, list_groups, 5, DESCRIBE_G)["groups"]] == ["g"]
+    cluster = {("DESCRIBE", "CLUSTER", "kafka-cluster")}
+    assert len(ask(world, list_groups, 5, cluster)["groups"]) == 2
+    deleted = ask(world, delete_groups, 2, {("DELETE", "GROUP", "g")}, groups_names=["hidden", "g"])
+    assert {each["group_id"]: each["error_code"] for each in deleted["results"]} == {"g": 0, "hidden": GROUP_DENIED}
+    assert world.committed("hidden") == 42
+
+
+def test_offsets_are_deleted_only_of_topics_that_may_be_read(world: World) -> None:  # L4
+    ask(world, offset_commit, 8, **commit_fields("g", "secret", 8, 0))
+    topics = [{"name": "secret", "partitions": [{"partition_index": 0}]}]
+    answer = ask(world, offset_delete, 0, {("DELETE", "GROUP", "g")}, group_id="g", topics=topics)
+    assert answer["topics"][0]["partitions"] == [{"partition_index": 0, "error_code": TOPIC_DENIED}]
+    assert world.committed("g", "secret") == 42
+
+
+def test_an_unauthorized_question_for_a_coordinator_makes_no_topic() -> None:  # B12, B14, L3
+    world = World()
+    answer = ask(world, find_coordinator, 2, set(), key="g")
+    assert (answer["error_code"], answer["node_id"], answer["host"], answer["port"]) == (GROUP_DENIED, -1, "", -1)
+    assert world.cluster.offsets_topic() is None
+
+
+def test_the_first_question_makes_the_topic_and_the_second_is_answered() -> None:  # B17, B20
+    world = World()
+    node: Any = world.cluster.nodes[0]
+    node.listeners = [Listener("PLAINTEXT", "127.0.0.1", 9092)]
+    node.address_for = lambda _connection: Address("127.0.0.1", 9092)
+    first = ask(world, find_coordinator, 2, key="g")
+    assert first["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    topic = world.cluster.offsets_topic()
+    assert topic is not None
+    assert len(topic.partitions) == 50
+    second = ask(world, find_coordinator, 4, coordinator_keys=["g", "h"])
+    assert [(each["key"], each["error_code"], each["port"]) for each in second["coordinators"]] == [
+        ("g", 0, 9092),
+        ("h", 0, 9092),
+    ]
+
+
+def test_a_leader_without_the_callers_listener_is_not_given_away(world: World) -> None:  # B20
+    node: Any = world.cluster.nodes[0]
+    node.listeners = [Listener("INTERNAL", "10.0.0.1", 9999)]
+    answer = ask(world, find_coordinator, 2, key="g")
+    assert (answer["error_code"], answer["node_id"]) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+def test_a_leader_that_does_not_run_is_not_given_away(world: World) -> None:  # B19
+    world.cluster.nodes[0].is_running = False
+    assert ask(world, find_coordinator, 2, key="g")["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_transactional_id_is_refused_at_once_with_the_reason(world: World, version: int) -> None:  # B13, L2
+    fields: dict[str, Any] = {"key": "tx"} if version < 4 else {"coordinator_keys": ["tx"]}
+    answer = ask(world, find_coordinator, version, key_type=1, **fields)
+    found = answer if version < 4 else answer["coordinators"][0]
+    assert found["error_code"] == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "transactions" in found["error_message"]
+    assert found["node_id"] == -1
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+@pytest.mark.parametrize("key_type", [2, 3, -1, 127])
+def test_other_key_types_are_invalid(world: World, version: int, key_type: int) -> None:
+    fields: dict[str, Any] = {"key": "x"} if version < 4 else {"coordinator_keys": ["x"]}
+    answer = ask(world, find_coordinator, version, key_type=key_type, **fields)
+    found = answer if version < 4 else answer["coordinators"][0]
+    assert found["error_code"] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_newer_group_protocol_is_refused_with_a_sentence(world: World, version: int) -> None:
+    answer = ask(world, consumer_group_heartbeat, version, group_id="g", member_id="m", subscribed_topic_names=["t"])
+    assert answer["error_code"] == ErrorCode.UNSUPPORTED_VERSION
+    assert "classic" in answer["error_message"]
+
+
+def test_join_version_0_takes_the_session_timeout_for_the_rebalance(world: World) -> None:
+    answer = ask(world, join_group, 0, **join_fields("g", version=0, session_timeout_ms=6000))
+    assert answer["error_code"] == 0
+    member = next(
+        iter(world.groups[0].coordinator.shards[world.groups[0].partition_for("g")].groups["g"].members.values())
+    )
+    assert member.rebalance_timeout_ms == 6000
+
+
+def test_a_commit_with_version_1_is_served(world: World) -> None:
+    fields = commit_fields("g", "t", 1, 0)
+    fields["topics"][0]["partitions"][0]["commit_timestamp"] = 5
+    assert ask(world, offset_commit, 1, **fields)["topics"][0]["partitions"][0]["error_code"] == 0
+    assert (
+        ask(world, offset_fetch, 1, **fetch_fields("g", 1, {"t": [0]}))["topics"][0]["partitions"][0][
+            "committed_offset"
+        ]
+        == 42
+    )

@@ -1,0 +1,130 @@
+"""Rights over real connections: rules that requests add, how long they last, and what everybody else is told.
+
+What each request needs is compared with Apache Kafka in tests/conformance/clients/test_security_rights_differential.py.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from seamark.broker import Broker
+from seamark.broker.security import Acl, Security
+from seamark.wire.apis import api_named
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.frames import decode_response, encode_request
+from seamark.wire.messages.create_acls import CreateAclsRequestCreation
+from seamark.wire.messages.delete_acls import DeleteAclsRequestFilter
+from seamark.wire.messages.metadata import MetadataRequestTopic
+from tests.support.capture import Wire
+
+EVERYTHING = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
+              "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}  # fmt: skip
+USERS = {"admin": "a", "alice": "b"}
+
+
+class LoggedIn(Wire):
+    def __init__(self, broker, user):
+        super().__init__(broker.bootstrap)
+        self.ask("SaslHandshake", 1, mechanism="PLAIN")
+        token = f"\0{user}\0{USERS[user]}".encode()
+        assert self.ask("SaslAuthenticate", 1, auth_bytes=token).error_code == 0
+
+    def ask(self, name, version, **fields):
+        api = api_named(name)
+        answer = self.exchange(encode_request(api.request(**fields), version, 7, "tests"))
+        return decode_response(api.response, answer[4:], version)[1]
+
+    def topic_error(self, name):
+        asked = [MetadataRequestTopic(name=name)]
+        return self.ask("Metadata", 4, topics=asked, allow_auto_topic_creation=False).topics[0].error_code
+
+    def find(self, group):
+        return self.ask("FindCoordinator", 2, key=group)
+
+    def create(self, **fields):
+        rule = {"resource_type": 2, "resource_name": "orders", "resource_pattern_type": 3, "principal": "User:alice",
+                "host": "*", "operation": 3, "permission_type": 3, **fields}  # fmt: skip
+        answer = self.ask("CreateAcls", 3, creations=[CreateAclsRequestCreation(**rule)])
+        return answer.results[0].error_code
+
+
+def restricted():
+    return Broker(security=Security(users=USERS, super_users=["User:admin"]))
+
+
+def test_rules_take_effect_at_once_on_open_connections_and_end_with_their_removal():
+    with restricted() as broker:
+        broker.create_topic("orders")
+        with LoggedIn(broker, "admin") as admin, LoggedIn(broker, "alice") as alice:
+            assert alice.topic_error("orders") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert admin.create() == 0
+            assert admin.create() == 0
+            assert alice.topic_error("orders") == 0
+            described = admin.ask("DescribeAcls", 3, **EVERYTHING).resources
+            assert [(each.resource_name, len(each.acls)) for each in described] == [("orders", 1)]
+            removed = admin.ask("DeleteAcls", 3, filters=[DeleteAclsRequestFilter(**EVERYTHING)] * 2)
+            assert [len(each.matching_acls) for each in removed.filter_results] == [1, 1]
+            assert alice.topic_error("orders") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_rules_outlive_the_process(tmp_path):
+    security = Security(users=USERS, super_users=["User:admin"], acls=[Acl("User:alice", "READ", "GROUP", "g")])
+    with Broker(data=tmp_path, security=security) as broker, LoggedIn(broker, "admin") as admin:
+        broker.create_topic("orders")
+        assert admin.create() == 0
+    with Broker(data=tmp_path, security=security) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.topic_error("orders") == 0
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+        # The value that the broker was started with has no part in what requests changed.
+        assert len(security.acls) == 1
+
+
+def test_an_unauthorized_caller_learns_nothing_and_creates_nothing():
+    # B12, B14, L1, L3
+    with restricted() as broker, LoggedIn(broker, "alice") as alice, LoggedIn(broker, "admin") as admin:
+        answer = alice.find("g")
+        assert answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
+        transaction = alice.ask("FindCoordinator", 2, key="tx", key_type=1)
+        assert transaction.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert (transaction.node_id, transaction.host) == (-1, "")
+        assert admin.ask("Metadata", 4, topics=None).topics == []
+        admin.find("g")
+        assert [topic.name for topic in admin.ask("Metadata", 4, topics=None).topics] == ["__consumer_offsets"]
+
+
+def test_denials_are_logged_once_per_connection_and_counted(caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    with restricted() as broker:
+        with LoggedIn(broker, "alice") as alice:
+            for _ in range(3):
+                alice.find("g")
+        assert caplog.text.count("User:alice from 127.0.0.1 is denied DESCRIBE on GROUP g") == 1
+        assert broker._server.security.counts.denials == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"resource_name": ""}, {"principal": "alice"}, {"resource_type": 4}, {"resource_type": 99}, {"operation": 0}],
+)
+def test_a_rule_that_cannot_be_is_refused(wrong):
+    with restricted() as broker, LoggedIn(broker, "admin") as admin:
+        assert admin.create(**wrong) == ErrorCode.INVALID_REQUEST
+        assert admin.ask("DescribeAcls", 1, **EVERYTHING).resources == []
+
+
+def test_without_an_authorizer_there_are_no_rules_to_talk_about():
+    with Broker(security=Security(users=USERS)) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.ask("DescribeAcls", 2, **EVERYTHING).error_code == ErrorCode.SECURITY_DISABLED
+        assert alice.create() == ErrorCode.SECURITY_DISABLED
+        answer = alice.ask("DeleteAcls", 2, filters=[DeleteAclsRequestFilter(**EVERYTHING)])
+        assert answer.filter_results[0].error_code == ErrorCode.SECURITY_DISABLED
+
+
+def test_listening_to_other_machines_needs_security_or_a_word():
+    with pytest.raises(Exception, match="insecure"):
+        Broker(listen="0.0.0.0:0")
+    with Broker(listen="0.0.0.0:0", security=Security(users=USERS)) as broker:
+        assert broker.bootstrap
