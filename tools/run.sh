@@ -3,16 +3,27 @@
 set -eu
 cd "$(dirname "$0")/.."
 bin=.venv/bin
-echo "\$ seamark --version"
+show() { echo; echo "\$ $*"; }
+
+show seamark --version
 $bin/seamark --version
-echo
-echo "\$ seamark wire apis"
-$bin/seamark wire apis
-echo
-echo "A commit as it travels: group demoGroup, topic demoTopic, offsets 100 and 200"
-$bin/seamark wire decode OffsetCommitRequest 8 \
-  0a64656d6f47726f7570ffffffff0100020a64656d6f546f70696303000000000000000000000064ffffffff146173736f636961746564206d65746164617461000000000100000000000000c8ffffffff0e6d6f7265206d65746164617461000000 --json
-echo
-echo "The same commit as Kafka stores it in __consumer_offsets"
+
+show seamark broker --listen 127.0.0.1:0 "   # a Kafka broker without Java; here from Python, with one topic"
+show python examples/raw_protocol.py BOOTSTRAP demoGroup demoTopic "   # find the coordinator, commit two offsets, read one back"
+$bin/python - <<'END'
+import subprocess
+import sys
+
+from seamark import Broker
+
+with Broker() as broker:
+    broker.create_topic("demoTopic", partitions=2)
+    subprocess.run([sys.executable, "examples/raw_protocol.py", broker.bootstrap, "demoGroup", "demoTopic"], check=True)
+END
+
+show seamark wire offsets-entry KEY VALUE "   # that commit as Kafka stores it in __consumer_offsets"
 $bin/seamark wire offsets-entry 0001000964656d6f47726f7570000964656d6f546f70696300000000 \
-  00040000000000000064ffffffff146173736f636961746564206d657461646174610000018bcfe5680000 --json
+  00040000000000000064ffffffff146173736f636961746564206d657461646174610000018bcfe5680000
+
+show seamark simulate --count 50 "   # whole consumer groups with faults, in virtual time"
+$bin/seamark simulate --count 50

@@ -1,0 +1,20 @@
+"""Whole consumer groups in virtual time, from one random seed: the proof of the coordinator and the storage.
+
+A lifetime runs a broker's cores on a simulated network and disk, with faults, and checks its promises at every step.
+The same seed takes the same course on any machine.
+"""
+
+from seamark.simulation.lifetime import Lifetime, Outcome, run_lifetime
+from seamark.simulation.scenarios import SCENARIOS, Scenario, scenario_named
+from seamark.simulation.violations import InvariantViolated, LifetimeFailed
+
+__all__ = [
+    "SCENARIOS",
+    "InvariantViolated",
+    "Lifetime",
+    "LifetimeFailed",
+    "Outcome",
+    "Scenario",
+    "run_lifetime",
+    "scenario_named",
+]

@@ -1,0 +1,112 @@
+"""Which lifetimes there are: presets by name, and what each leaves to chance.
+
+A scenario weighs the faults and bounds the cast; everything else, also the settings of broker and members, is drawn
+from the seed. ``random`` weighs everything evenly and is what the counts are run with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from seamark.errors import UsageError
+
+# Every kind of fault, with its weight in ``random``.
+EVERYTHING: Mapping[str, int] = {
+    "kill": 2,
+    "power_loss": 2,
+    "crash_at_write": 3,
+    "restart": 1,
+    "unload": 3,
+    "disconnect": 2,
+    "drop": 2,
+    "delay": 1,
+    "duplicate": 2,
+    "slow_disk": 2,
+    "disk_full": 2,
+    "io_error": 2,
+    "clock_step": 1,
+    "member_crash": 3,
+    "member_pause": 2,
+    "zombie": 3,
+    "churn": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``faults`` are weights; ``static_chance`` is how likely a member has an instance id."""
+
+    name: str
+    about: str
+    faults: Mapping[str, int] = field(default_factory=lambda: EVERYTHING)
+    least_faults: int = 3
+    most_faults: int = 7
+    most_members: int = 4
+    static_chance: float = 0.3
+    durability: str | None = None
+    has_administrator: bool = False
+    has_simple_consumer: bool = True
+    max_group_size: int | None = None
+
+
+_ALL = (
+    Scenario("random", "everything, a bit of each", has_administrator=True),
+    Scenario("calm", "members come and go, connections break, nothing else", {"churn": 3, "disconnect": 2}),
+    Scenario(
+        "crashes",
+        "the broker ends in every way there is",
+        {"kill": 2, "power_loss": 3, "crash_at_write": 5, "restart": 2},
+    ),
+    Scenario(
+        "commit-durability",
+        "crashes where every reply waited for a sync",
+        {"power_loss": 4, "crash_at_write": 4, "slow_disk": 2, "io_error": 1},
+        durability="commit",
+    ),
+    Scenario(
+        "static-members",
+        "instance ids change hands",
+        {"member_crash": 6, "zombie": 4, "member_pause": 2, "unload": 1, "slow_disk": 1, "disk_full": 1, "churn": 1},
+        static_chance=0.9,
+    ),
+    Scenario("zombies", "old generations keep committing", {"zombie": 6, "member_pause": 3, "churn": 3, "unload": 1}),
+    Scenario("moves", "partitions are unloaded and loaded", {"unload": 5, "restart": 2, "slow_disk": 1, "churn": 1}),
+    Scenario(
+        "bad-disk",
+        "full, slow and failing disks",
+        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "crash_at_write": 1},
+    ),
+    Scenario(
+        "bad-network",
+        "late, lost and repeated messages",
+        {"drop": 3, "duplicate": 4, "delay": 2, "disconnect": 2},
+    ),
+    Scenario("clocks", "the broker's clock is set", {"clock_step": 4, "churn": 2, "member_crash": 1}),
+    Scenario(
+        "crowded",
+        "more members than the group may have",
+        {"churn": 4, "member_crash": 2, "unload": 1, "drop": 1},
+        max_group_size=2,
+    ),
+    Scenario(
+        "deletions",
+        "administrators delete groups and offsets",
+        {"churn": 3, "member_crash": 4, "disk_full": 1, "kill": 1, "unload": 1, "slow_disk": 2},
+        has_administrator=True,
+    ),
+)
+
+SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
+
+
+def scenario_named(name: str) -> Scenario:
+    """Return a preset.
+
+    >>> scenario_named("calm").about
+    'members come and go, connections break, nothing else'
+    """
+    found = SCENARIOS.get(name)
+    if found is None:
+        raise UsageError(f"there is no scenario {name!r}; choose one of {', '.join(SCENARIOS)}")
+    return found

@@ -1,0 +1,46 @@
+"""Every requirement item of coordinator, assignors and offsets has a test, and the table that says so is fresh."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import requirements_table
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_every_item_has_a_test():
+    assert requirements_table.missing(requirements_table.coverage(TESTS)) == []
+
+
+def test_the_table_is_up_to_date():
+    table = requirements_table.coverage(TESTS)
+    assert requirements_table.DOCUMENT.read_text() == requirements_table.document(table), (
+        "run python -m tools.requirements_table"
+    )
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("# D20, F11", ["D20", "F11"]),
+        ("# covers: D20", ["D20"]),
+        ("# F4, F32: what the log stands on", ["F4", "F32"]),
+        ("# D3 to D5", ["D3", "D4", "D5"]),
+        ("# D3 to F5", []),
+        ("# see D20", []),
+        ("# Dead groups", []),
+        ("# noqa: D100", []),
+    ],
+)
+def test_items_are_read_from_comments(comment, expected):
+    assert requirements_table.items_in(comment) == expected
+
+
+def test_a_comment_belongs_to_the_test_it_stands_in_or_before(tmp_path):
+    path = tmp_path / "test_example.py"
+    path.write_text(
+        "# D1\n@decorated\ndef test_one():\n    assert True  # D2\n\n\ndef test_two():\n    # D1\n    pass\n\n\n# F1\n"
+    )
+    assert requirements_table.covered_by(path) == {"D1": ["test_one", "test_two"], "D2": ["test_one"], "F1": [""]}
+    assert "D3" in requirements_table.missing(requirements_table.coverage(tmp_path))

@@ -1,0 +1,174 @@
+"""Bugs of one line, written on purpose: each breaks one rule that a reviewer could easily break by accident.
+
+``old`` stands in its file exactly once; where the line alone would not, ``after`` is the line before it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    """Replace ``old`` by ``new`` in a file below src/seamark."""
+
+    file: str
+    old: str
+    new: str
+    why: str
+    after: str = ""
+
+
+BUGS = (
+    Bug(
+        "coordinator/commits.py",
+        "    if generation != group.generation:",
+        "    if generation > group.generation:",
+        "commits of an old generation are accepted",
+    ),
+    Bug(
+        "coordinator/groups.py",
+        "            if current != member_id:",
+        "            if current is member_id and member_id not in self.members:",
+        "a superseded static member is not fenced",
+    ),
+    Bug(
+        "coordinator/groups.py",
+        "        return _NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID",
+        "        return _NONE if self.members else ErrorCode.UNKNOWN_MEMBER_ID",
+        "a member that is gone is taken for one of the group",
+    ),
+    Bug(
+        "coordinator/commits.py",
+        "    group.last_ticket = state.append(_StoredCommit(group, records, token, reply, rejected, now_ms), effects)",
+        "    group.last_ticket = state.append(_StoredCommit(group, records, token, reply, rejected, now_ms), effects); "
+        "group.offsets.update({(r.topic, r.partition): r for r in records})",
+        "offsets are visible before they are stored",
+    ),
+    Bug(
+        "coordinator/deletions.py",
+        "    known = sorted({*group.offsets, *unsettled})",
+        "    known = sorted({*group.offsets})",
+        "an offset whose commit is under way outlives the tombstones of its group",
+    ),
+    Bug(
+        "coordinator/rebalancing.py",
+        "    silent = [member for member in group.members.values() "
+        "if member.join_token is None and not member.is_static]",
+        "    silent = [member for member in group.members.values() if member.join_token is None and member.is_new]",
+        "dynamic members that did not rejoin stay",
+    ),
+    Bug(
+        "coordinator/syncing.py",
+        "    if group.state is State.STABLE:",
+        "    if group.state is State.STABLE or group.sync_ticket is not None:",
+        "a SyncGroup is answered before the assignment is stored",
+    ),
+    Bug(
+        "coordinator/pending.py",
+        "    if ticket != state.oldest_ticket:",
+        "    if ticket < state.oldest_ticket:",
+        "acknowledgements are applied in the order they come",
+    ),
+    Bug(
+        "coordinator/expiry.py",
+        "        return record.commit_ms if group.state_ms < 0 else group.state_ms",
+        "        return record.commit_ms",
+        "retention counts from the commit instead of from the group's emptiness",
+    ),
+    Bug(
+        "coordinator/expiry.py",
+        "            and (record.topic, record.partition) not in waiting",
+        "            and (record.topic, record.partition) is not waiting",
+        "an offset expires while its next commit is under way",
+    ),
+    Bug(
+        "coordinator/heartbeats.py",
+        "    if command.generation != group.generation:",
+        "    if command.generation < 0:",
+        "heartbeats of an old generation keep a member alive",
+    ),
+    Bug(
+        "coordinator/commits.py",
+        "    restart_session(state, group, group.members[command.member_id], now_ms, effects)",
+        "    pass",
+        "an accepted commit is no sign of life",
+    ),
+    Bug(
+        "coordinator/loading.py",
+        "            answer_sync(member, SyncReply(code), effects)",
+        "            member.sync_token = None",
+        "a waiting SyncGroup is forgotten at an unload",
+    ),
+    Bug(
+        "coordinator/groups.py",
+        "        return self.waiting_joins == len(self.members) and not self.pending",
+        "        return self.waiting_joins == len(self.members)",
+        "the join phase does not wait for pending members",
+    ),
+    Bug(
+        "coordinator/groups.py",
+        "        self.generation = self.generation + 1 if self.generation < _LAST_GENERATION else 0",
+        "        self.generation = self.generation if self.generation else 1",
+        "a new generation has the number of the old one",
+    ),
+    Bug(
+        "coordinator/states.py",
+        "    State.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,",
+        "    State.COMPLETING: ErrorCode.NONE,",
+        "commits are accepted between the end of the joins and the assignment",
+    ),
+    Bug(
+        "coordinator/static_members.py",
+        "    answer_join(group, member, JoinReply(ErrorCode.FENCED_INSTANCE_ID, before.member_id), effects)",
+        "    pass",
+        "the waiting join of a replaced static member is never answered",
+    ),
+    Bug(
+        "coordinator/fetches.py",
+        "    if command.require_stable and group is not None:",
+        "    if command.require_stable and group is None:",
+        "a stable fetch does not wait",
+    ),
+    Bug(
+        "coordinator/replay.py",
+        "                group.offsets.pop((record.topic, record.partition), None)",
+        "                group.offsets.pop((record.topic, record.partition + 1), None)",
+        "a tombstone removes another partition's offset",
+    ),
+    Bug(
+        "storage/log.py",
+        "        self._durable_end = max(self._durable_end, pending.end_offset)",
+        "        self._durable_end = self._log_end",
+        "what was written during a sync counts as synced",
+    ),
+    Bug(
+        "storage/log.py",
+        "            active.file.truncate(active.size)",
+        "            active.file.size()",
+        "a failed write is not undone",
+    ),
+    Bug(
+        "storage/checkpoint.py",
+        "        file.sync()",
+        "        file.size()",
+        "a checkpoint takes its name before its bytes are durable",
+    ),
+    Bug(
+        "storage/log.py",
+        "        synced = [segment for segment in self._segments.sealed if segment not in self._unsynced]",
+        "        synced = [segment for segment in self._segments.sealed if segment is not self._unsynced]",
+        "compaction drops a value in favour of one that is not durable",
+    ),
+    Bug(
+        "storage/survivors.py",
+        "                yield self._rebuild(content, position, stays)",
+        "                yield content[position:end], False",
+        "compaction keeps an old value of an already compacted segment behind a newer one",
+    ),
+    Bug(
+        "storage/scan.py",
+        "                    check_crc(chunk, position, header)",
+        "                    header.size_bytes",
+        "recovery takes damaged batches for sound ones",
+    ),
+)
