@@ -1,0 +1,74 @@
+"""A chunk as an Arrow record batch: what ``poll_arrow`` gives. Needs ``seamark[arrow]``.
+
+One record batch holds records of one partition. It says so in two columns, so that batches can be written to one table
+as they come: ``topic`` (dictionary-encoded, one entry) and ``partition``. The others are ``offset``, ``timestamp``
+(milliseconds, UTC), ``timestamp_type`` (0 the producer's time, 1 the broker's), ``key``, ``value`` (binary) and
+``headers`` (a list of key and value, null where a record has none). Deserializers are not applied.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from seamark.client.fetch_chunks import Chunk
+from seamark.errors import DecodeError
+from seamark.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+
+@cache
+def _columns_module() -> Any:
+    """Loaded at the first batch: it brings numba, which a consumer of objects never needs."""
+    return import_module("seamark.wire.columns")
+
+
+def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verify: bool) -> pa.RecordBatch | None:
+    """The next records of the chunk, None if those bytes hold none; DecodeError if the very next batch is unsound."""
+    first_offset = chunk.offset
+    mark = chunk.mark()
+    try:
+        return _decoded(chunk.take_batches(max_bytes), partition, first_offset, verify=verify)
+    except DecodeError:
+        # Hand out what stands before the unsound batch; the next call then meets it first.
+        chunk.go_back(mark)
+    sound = []
+    while not chunk.is_empty:
+        mark, first = chunk.mark(), chunk.offset
+        try:
+            sound.append(_decoded(chunk.take_batches(1), partition, first, verify=verify))
+        except DecodeError:
+            chunk.go_back(mark)
+            if not sound:
+                raise
+            break
+    import pyarrow as pa
+
+    found = [each for each in sound if each is not None]
+    return pa.concat_batches(found) if found else None
+
+
+def _decoded(
+    pieces: list[memoryview], partition: TopicPartition, first_offset: int, *, verify: bool
+) -> pa.RecordBatch | None:
+    if not pieces:
+        return None
+    decoded = _columns_module().decode_columns(pieces, columns=COLUMNS, start=first_offset, verify=verify)
+    return with_place(decoded.batch, partition)
+
+
+def with_place(batch: pa.RecordBatch, partition: TopicPartition) -> pa.RecordBatch:
+    """The batch with the columns that say where its rows come from."""
+    import pyarrow as pa
+
+    rows = batch.num_rows
+    indexes = pa.repeat(pa.scalar(0, pa.int32()), rows)
+    topic = pa.DictionaryArray.from_arrays(indexes, pa.array([partition.topic], pa.string()))
+    number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
+    schema = pa.schema([pa.field("topic", topic.type), pa.field("partition", pa.int32()), *batch.schema])
+    return pa.RecordBatch.from_arrays([topic, number, *batch.columns], schema=schema)

@@ -1,0 +1,380 @@
+"""What each public call of a consumer does, written once for the blocking and the awaitable facade.
+
+A call is a generator. It yields ``OnIo`` for work on the I/O thread and ``UserCode`` for functions that the user gave,
+and is sent the outcome; the facade decides whether to block or to await. So listeners and commit callbacks run on the
+caller's thread or in its task, in the order the core hands them out, and the two facades cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from seamark.client.assignment_state import Phase, Position
+from seamark.client.commits import Commit
+from seamark.client.consumer_fetching import Trouble
+from seamark.client.consumer_loop import ConsumerLoop, log
+from seamark.client.consumer_queries import committed, offsets_by_time
+from seamark.client.deadline import Deadline, now_ms
+from seamark.client.errors import ClientError, WakeUp
+from seamark.client.listener import Listener, listener_error
+from seamark.client.positions_answers import Answer
+from seamark.client.records_api import Offset, Record
+from seamark.client.subscriptions import read_partition, read_partitions
+from seamark.errors import ClosedError, UsageError
+from seamark.topic_partition import TopicPartition
+
+R = TypeVar("R")
+CommitCallback = Callable[[dict[TopicPartition, Offset], ClientError | None], Any]
+_CLOSED = "the consumer is closed"
+
+
+class OnIo(NamedTuple):
+    """Run the coroutine on the I/O thread and send its result."""
+
+    work: Coroutine[Any, Any, Any]
+
+
+class UserCode(NamedTuple):
+    """Call the function here, await what it returns if that can be awaited, and send None."""
+
+    function: Callable[[], Awaitable[object] | object]
+
+
+Call = Generator[OnIo | UserCode, Any, R]
+
+
+class ConsumerCalls:
+    """``callbacks`` of asynchronous commits are kept here: the core knows commits, not functions."""
+
+    def __init__(self, loop: ConsumerLoop) -> None:
+        self.loop = loop
+        self.core = loop.core
+        self.config = loop.config
+        self.is_closed = False
+        self._callbacks: dict[Commit, CommitCallback | None] = {}
+        # What take has met and the core has not heard of yet. Written by the caller's thread.
+        self._unreported: list[Trouble] = []
+
+    # -- polling
+
+    def take_now(self, max_records: int) -> Sequence[Record]:
+        """Records that are here already, if poll has nothing else to do: the path that crosses no thread."""
+        now = now_ms()
+        if self._is_busy(now):
+            return ()
+        self.core.membership.poll_interval.polled(now)
+        taken = self.loop.fetcher.take(max_records)
+        self._consumed(taken.positions)
+        self._unreported += taken.troubles
+        return taken.records
+
+    def _is_busy(self, now: int) -> bool:
+        """Has poll more to do than to hand out what is here?"""
+        loop = self.loop
+        return (
+            loop.attention
+            or loop.is_woken
+            or bool(self._unreported)
+            or now >= self.core.auto_commit.due_ms
+            or self.is_closed
+        )
+
+    def _consumed(self, positions: Mapping[TopicPartition, tuple[int, Position]]) -> None:
+        for partition, (term, position) in positions.items():
+            if not self.core.assignment.consumed(partition, term, position):
+                self.core.metrics.stale_answers += 1
+
+    def poll(self, deadline: Deadline, max_records: int) -> Call[Sequence[Record]]:
+        records: Sequence[Record] = yield from self._poll(deadline, lambda: self._take(max_records), ())
+        return records
+
+    def poll_columns(self, deadline: Deadline, max_bytes: int) -> Call[Any]:
+        if not self._is_busy(now := now_ms()):
+            self.core.membership.poll_interval.polled(now)
+            if (found := self._take_columns(max_bytes)) is not None:
+                return found
+        return (yield from self._poll(deadline, lambda: self._take_columns(max_bytes), None))
+
+    def _poll(self, deadline: Deadline, take: Callable[[], Any], nothing: Any) -> Call[Any]:
+        while True:
+            # In each round: a callback or a listener may have closed the consumer or ended its subscription.
+            self._check_open()
+            if not self.core.subscription.kind.reads_something:
+                raise UsageError("this consumer reads nothing: call subscribe() or assign() before poll()")
+            yield from self._report_troubles()
+            self._check_wakeup()
+            yield from self._run_callbacks()
+            yield OnIo(self.loop.turn(deadline))
+            if (yield from self._serve_caller()):
+                # What the listener made possible is done in the same poll, even one that does not wait.
+                continue
+            found = take()
+            if found is not None and len(found):
+                return found
+            yield from self._report_troubles()
+            if deadline.is_over:
+                self._check_wakeup()
+                return nothing
+
+    def _take(self, max_records: int) -> Sequence[Record]:
+        taken = self.loop.fetcher.take(max_records)
+        self._consumed(taken.positions)
+        self._unreported += taken.troubles
+        return taken.records
+
+    def _take_columns(self, max_bytes: int) -> Any:
+        taken = self.loop.fetcher.take_columns(max_bytes)
+        self._consumed(taken.positions)
+        self._unreported += taken.troubles
+        return taken.batch
+
+    def _report_troubles(self) -> Call[None]:
+        troubles, self._unreported = self._unreported, []
+        if troubles:
+            errors = yield OnIo(self._on_io(lambda: self.loop.report_troubles(troubles)))
+            if errors:
+                raise errors[0]
+
+    def _serve_caller(self) -> Call[bool]:
+        """Run what is for the caller to run, raise what is for it to hear; says whether a listener was called."""
+        yield from self._run_callbacks()
+        was_called = yield from self._call_listener()
+        if self.core.has_error:
+            error = yield OnIo(self._on_io(self.core.take_error))
+            if error is not None:
+                raise error
+        return was_called
+
+    def _call_listener(self) -> Call[bool]:
+        call = self.core.take_listener_call()
+        if call is None:
+            return False
+        listener: Listener = self.core.subscription.listener
+        error: BaseException | None = None
+        try:
+            yield UserCode(lambda: listener.run(call))
+        except BaseException as raised:  # noqa: BLE001 - told to the core, which has poll raise it
+            error = listener_error(call, raised)
+        yield OnIo(self._on_io(lambda: self.core.listener_returned(error, now_ms())))
+        return True
+
+    def _run_callbacks(self) -> Call[None]:
+        """I15: in the order of the commits; F30: none once the identity was taken."""
+        self.core.commits.raise_if_fenced()
+        if not self.core.commits.has_finished:
+            return
+        for commit in (yield OnIo(self._on_io(self.core.commits.finished))):
+            callback = self._callbacks.pop(commit, None)
+            if callback is not None:
+                yield UserCode(partial(callback, commit.offsets, commit.error))
+            elif commit.error is not None:
+                log.warning("an asynchronous commit failed", extra={"reason": str(commit.error)})
+
+    async def _on_io(self, function: Callable[[], R]) -> R:
+        self.loop.start()
+        result = function()
+        self.loop.after_event()
+        return result
+
+    # -- subscribing
+
+    def subscribe(self, wanted: object, listener: Listener) -> Call[None]:
+        self._check_open()
+        yield OnIo(self._on_io(lambda: self.core.subscribe(wanted, listener, now_ms())))
+
+    def assign(self, partitions: object) -> Call[None]:
+        self._check_open()
+        wanted = read_partitions(partitions)
+        if not wanted:
+            yield from self.unsubscribe()
+            return
+        yield OnIo(self._on_io(lambda: self.core.assign(wanted, now_ms())))
+
+    def unsubscribe(self) -> Call[None]:
+        """Revoke and leave, without a commit (I29)."""
+        self._check_open()
+        error = yield from self._revoke()
+        reason = "the consumer unsubscribed from all topics"
+        yield OnIo(self._on_io(lambda: self.core.leave(reason, now_ms())))
+        if error is not None:
+            raise error
+
+    def _revoke(self) -> Call[BaseException | None]:
+        yield OnIo(self._on_io(lambda: self.core.prepare_leave(now_ms())))
+        if not (yield from self._call_listener()):
+            return None
+        return (yield OnIo(self._on_io(self.core.take_error)))  # type: ignore[no-any-return]
+
+    # -- committing
+
+    def commit(self, offsets: object, deadline: Deadline) -> Call[None]:
+        self._check_open()
+        self._check_group("commit")
+        yield from self._run_callbacks()
+        started = now_ms()
+        commit: Commit = yield OnIo(self._commit(self._offsets(offsets), deadline))
+        self.core.metrics.commit_sync_ms += now_ms() - started
+        yield from self._run_callbacks()
+        if not commit.is_done:
+            self._check_wakeup()
+        if commit.error is not None:
+            raise commit.error
+
+    async def _commit(self, offsets: Mapping[TopicPartition, Offset], deadline: Deadline) -> Commit:
+        now = now_ms()
+        commit = await self._on_io(lambda: self.core.commit(offsets, now, now + deadline.remaining_ms))
+        while not commit.is_done and not self.loop.is_woken:
+            await self.loop.changed(Deadline.never())
+        return commit
+
+    def commit_async(self, offsets: object, callback: CommitCallback | None) -> Call[None]:
+        self._check_open()
+        self._check_group("commit")
+        if callback is not None and not callable(callback):
+            raise UsageError(f"a commit callback is a function of offsets and error, not {callback!r}")
+        yield from self._run_callbacks()
+        wanted = self._offsets(offsets)
+
+        def start() -> None:
+            # Noted on the I/O thread, before an answer can come.
+            self._callbacks[self.core.commit_async(wanted, now_ms())] = callback
+
+        yield OnIo(self._on_io(start))
+
+    def _offsets(self, offsets: object) -> dict[TopicPartition, Offset]:
+        if offsets is None:
+            return self.core.consumed_offsets()
+        if not isinstance(offsets, Mapping):
+            raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
+        return {
+            read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
+            for partition, offset in offsets.items()
+        }
+
+    def committed(self, partitions: object, deadline: Deadline) -> Call[dict[TopicPartition, Offset | None]]:
+        self._check_open()
+        self._check_group("read committed offsets")
+        wanted = read_partitions(partitions)
+        started = now_ms()
+        found: dict[TopicPartition, Offset | None] = yield OnIo(
+            committed(self.loop.network, self.config, wanted, deadline)
+        )
+        self.core.metrics.committed_ms += now_ms() - started
+        return found
+
+    # -- positions
+
+    def position(self, partition: object, deadline: Deadline) -> Call[int]:
+        self._check_open()
+        wanted = read_partition(partition)
+        self.core.assignment.require(wanted)
+        while True:
+            state = self.core.assignment.require(wanted)
+            if state.position is not None and state.phase in (Phase.READY, Phase.VALIDATE):
+                return state.position.offset
+            self._check_wakeup()
+            error = yield OnIo(self._look_up(wanted, deadline))
+            if error is not None:
+                raise error
+            if state.position is None:
+                deadline.check(f"finding the position of {wanted}", state.last_error)
+
+    async def _look_up(self, partition: TopicPartition, deadline: Deadline) -> BaseException | None:
+        await self._on_io(lambda: self.core.look_up(partition, now_ms()))
+        state = self.core.assignment.require(partition)
+        while state.position is None and not self.core.has_error and not deadline.is_over and not self.loop.is_woken:
+            await self.loop.changed(deadline)
+        return self.core.take_error() if self.core.has_error else None
+
+    def seek(self, partition: object, position: Position) -> Call[None]:
+        self._check_open()
+        wanted = read_partition(partition)
+        self.core.assignment.require(wanted)
+        yield OnIo(self._on_io(lambda: self.core.seek(wanted, position, now_ms())))
+
+    def seek_to_time(self, partitions: object, timestamp: int) -> Call[None]:
+        self._check_open()
+        wanted = self.core.assignment.partitions if partitions is None else read_partitions(partitions)
+        for partition in wanted:
+            self.core.assignment.require(partition)
+        yield OnIo(self._on_io(lambda: self.core.seek_to_time(wanted, timestamp, now_ms())))
+
+    def offsets_by_time(
+        self, timestamps: Mapping[TopicPartition, int], deadline: Deadline
+    ) -> Call[dict[TopicPartition, Answer]]:
+        self._check_open()
+        isolation_level = self.core.settings.isolation_level
+        found: dict[TopicPartition, Answer] = yield OnIo(
+            offsets_by_time(self.loop.network, self.config, timestamps, isolation_level, deadline)
+        )
+        return found
+
+    def pause(self, partitions: object, *, is_paused: bool) -> Call[None]:
+        self._check_open()
+        wanted = read_partitions(partitions)
+        for partition in wanted:
+            self.core.assignment.require(partition)
+
+        def change() -> None:
+            for partition in wanted:
+                self.core.assignment.require(partition).is_paused = is_paused
+            (self.loop.fetcher.pause if is_paused else self.loop.fetcher.resume)(wanted)
+
+        yield OnIo(self._on_io(change))
+
+    def partitions_of(self, topic: str, deadline: Deadline) -> Call[tuple[TopicPartition, ...]]:
+        self._check_open()
+        view = yield OnIo(self.loop.network.ensure_topics([topic], deadline))
+        return view.partitions_of(topic)  # type: ignore[no-any-return]
+
+    # -- closing
+
+    def close(self, deadline: Deadline, leave: bool | None) -> Call[None]:
+        """I29: commit, revoke, leave, wait for what is under way; then nothing is left."""
+        if self.is_closed:
+            return
+        error: BaseException | None = None
+        try:
+            yield from self._last_commit(deadline)
+            yield OnIo(self._until(lambda: not self.core.commits.is_queued_behind_discovery, deadline))
+            error = yield from self._revoke()
+            even_if_static, remain = leave is True, leave is False
+            reason = "the consumer is being closed"
+            yield OnIo(
+                self._on_io(lambda: self.core.leave(reason, now_ms(), even_if_static=even_if_static, remain=remain))
+            )
+            yield OnIo(self._until(lambda: self.core.commits.is_idle and not self.core.membership.is_leaving, deadline))
+        finally:
+            self.is_closed = True
+            yield OnIo(self.loop.shut())
+        if error is not None:
+            raise error
+
+    def _last_commit(self, deadline: Deadline) -> Call[None]:
+        if not self.core.auto_commit.is_enabled or not self.core.assignment.positions():
+            return
+        try:
+            yield from self.commit(None, deadline)
+        except ClientError as error:
+            log.warning("the last automatic commit failed", extra={"reason": str(error)})
+
+    async def _until(self, is_done: Callable[[], bool], deadline: Deadline) -> None:
+        while not is_done() and not deadline.is_over:
+            await self.loop.changed(deadline)
+
+    # -- checks
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ClosedError(_CLOSED)
+
+    def _check_group(self, what: str) -> None:
+        if not self.core.settings.has_group:
+            raise UsageError(f"to {what}, a consumer needs a group.id")
+
+    def _check_wakeup(self) -> None:
+        if self.loop.is_woken:
+            self.loop.is_woken = False
+            raise WakeUp

@@ -1,0 +1,334 @@
+"""What the client raises: classes are remedies, codes are data, and ``str()`` of each is one sentence.
+
+    SeamarkError
+    +- ClientError
+       +- NetworkError                   the conversation failed, not the request
+       |  +- ConnectionFailed            could not be made, or ended with requests in flight: retry elsewhere or later
+       |  |  +- TlsFailed
+       |  +- RequestTimedOut             the broker did not answer in time
+       |  +- NoBrokerAvailable           none of the known addresses could be used
+       |  +- AuthenticationFailed        who we are was not accepted: retrying is useless
+       |  +- UnsupportedByBroker         no version of the API is spoken by both sides
+       |  +- PeerProtocolError           the peer answered something that is not Kafka's protocol
+       +- OperationTimedOut              the deadline of a whole operation passed
+       +- BrokerError                    an error code came back
+       |  +- RetryLater  CoordinatorMoved  MemberFenced  Refused
+       +- CommitError                    CommitFailed RebalanceInProgress RetriableCommitFailed CommitTimedOut CommitMetadataTooLarge
+       +- PositionError                  NoOffsetForPartition OffsetOutOfRange
+       +- DeserializationFailed  ConcurrentUse  WakeUp
+
+All of them survive pickling with their fields, because Spark carries them between processes.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from seamark.errors import SeamarkError, UsageError
+from seamark.topic_partition import TopicPartition
+from seamark.wire.error_codes import ErrorCode, error_code
+
+
+def _rebuild(cls: type[ClientError], args: tuple[Any, ...], fields: dict[str, Any]) -> ClientError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class ClientError(SeamarkError):
+    """Everything the client raises that is not a mistake in its use."""
+
+    # Whether the same call may succeed later without anything being changed by the caller.
+    is_retriable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+class NetworkError(ClientError):
+    """The conversation with a broker failed; ``address`` is "host:port"."""
+
+    is_retriable = True
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class ConnectionFailed(NetworkError):
+    """The connection could not be made, or it ended before the answer came."""
+
+
+class TlsFailed(ConnectionFailed):
+    """The encrypted connection could not be agreed on."""
+
+    is_retriable = False
+
+
+class RequestTimedOut(NetworkError):
+    """The broker took the request and did not answer within ``seconds``."""
+
+    def __init__(self, address: str, api: str, seconds: float, hint: str = "") -> None:
+        super().__init__(address, f"no answer to {api} within {seconds:g} s{hint}")
+        self.api = api
+        self.seconds = seconds
+
+
+class NoBrokerAvailable(NetworkError):
+    """No known broker could be reached; ``causes`` maps each address to its last failure."""
+
+    def __init__(self, causes: Mapping[str, str], seconds: float | None = None) -> None:
+        within = "" if seconds is None else f" within {seconds:g} s"
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in causes.items())
+        super().__init__(", ".join(causes), f"no broker could be reached{within} ({reasons})")
+        self.args = (f"no broker could be reached{within} ({reasons})",)
+        self.causes = dict(causes)
+        self.seconds = seconds
+
+
+class AuthenticationFailed(NetworkError):
+    """The broker, or we, did not accept the other's identity."""
+
+    is_retriable = False
+
+    def __init__(self, address: str, mechanism: str, reason: str) -> None:
+        super().__init__(address, f"authentication with {mechanism} failed: {reason}")
+        self.mechanism = mechanism
+
+
+class UnsupportedByBroker(NetworkError):
+    """The broker does not speak the API, or none of the versions that were allowed."""
+
+    is_retriable = False
+
+    def __init__(self, address: str, api: str, wanted: str, offered: str | None) -> None:
+        offer = "does not have it" if offered is None else f"speaks versions {offered}"
+        super().__init__(address, f"{api} in versions {wanted} is needed, the broker {offer}")
+        self.api = api
+
+
+class PeerProtocolError(NetworkError):
+    """What the peer sent is not an answer of Kafka's protocol."""
+
+    is_retriable = False
+
+
+class OperationTimedOut(ClientError):
+    """The deadline of an operation passed; ``last_error`` is what kept it from succeeding, if anything did."""
+
+    is_retriable = True
+
+    def __init__(self, operation: str, seconds: float, last_error: BaseException | None = None) -> None:
+        because = "" if last_error is None else f", last error: {last_error}"
+        super().__init__(f"{operation} did not finish within {seconds:g} s{because}")
+        self.operation = operation
+        self.seconds = seconds
+        self.last_error = last_error
+
+
+class BrokerError(ClientError):
+    """A broker answered with an error code; ``subject`` is what the code is about (a topic, a group, a partition).
+
+    Make one with ``broker_error``, which picks the class by remedy.
+    """
+
+    def __init__(self, code: ErrorCode, api: str, subject: str, message: str | None = None) -> None:
+        text = f"{api} of {subject}: {code.name} ({_MEANING.get(code, 'error code ' + str(int(code)))})"
+        if message:
+            text += f": {message}"
+        super().__init__(text)
+        self.code = code
+        self.api = api
+        self.subject = subject
+        self.message = message
+
+
+class RetryLater(BrokerError):
+    """The broker is not ready for this; the same request may succeed later."""
+
+    is_retriable = True
+
+
+class CoordinatorMoved(RetryLater):
+    """Another broker coordinates the group, or none does yet: look it up again, then retry."""
+
+
+class MemberFenced(BrokerError):
+    """The member's identity or generation is no longer valid: it must join again, or someone took its place."""
+
+
+class Refused(BrokerError):
+    """The broker will not do it; retrying the same request is useless."""
+
+
+class CommitError(ClientError):
+    """Offsets were not committed; ``partitions`` says which, as far as that is known."""
+
+    def __init__(self, reason: str, partitions: Iterable[TopicPartition] = (), group: str | None = None) -> None:
+        self.partitions = tuple(partitions)
+        self.group = group
+        self.reason = reason
+        of_group = "" if group is None else f" of group {group!r}"
+        what = f" of {_some(self.partitions)}" if self.partitions else ""
+        super().__init__(f"commit{what}{of_group} failed: {reason}")
+
+
+class CommitFailed(CommitError):
+    """The group has moved on without this member; what was processed may be processed again by another."""
+
+
+class RebalanceInProgress(CommitError):
+    """The group is rebalancing; poll to take part in it, then commit what is still owned."""
+
+    is_retriable = True
+
+
+class RetriableCommitFailed(CommitError):
+    """An asynchronous commit met an error that a later commit need not meet; it is not retried by itself."""
+
+    is_retriable = True
+
+
+class CommitTimedOut(CommitError):
+    """The commit was not acknowledged in time; it may or may not have been stored."""
+
+    is_retriable = True
+
+
+class CommitMetadataTooLarge(CommitError):
+    """The broker refuses metadata of this size; shorten it."""
+
+
+class PositionError(ClientError):
+    """A partition has no usable position."""
+
+    def __init__(self, text: str, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(text)
+        self.partitions = tuple(partitions)
+
+
+class NoOffsetForPartition(PositionError):
+    """There is no committed offset and auto.offset.reset is none."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        found = tuple(partitions)
+        super().__init__(
+            f"{_some(found)}: no committed offset, and auto.offset.reset=none forbids to choose one", found
+        )
+
+
+class OffsetOutOfRange(PositionError):
+    """The position is outside what the partition holds and auto.offset.reset is none; ``offsets`` has the positions."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+        shown = ", ".join(f"{partition} at {offset}" for partition, offset in offsets.items())
+        super().__init__(f"position outside the log and auto.offset.reset=none: {shown}", offsets)
+        self.offsets = dict(offsets)
+
+
+class DeserializationFailed(ClientError):
+    """User code could not read a key or value; ``record`` holds the raw bytes, ``part`` is "key" or "value".
+
+    The position is on the record: seek to ``offset + 1`` to skip it.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, part: str, reason: str, record: Any = None) -> None:
+        super().__init__(f"the {part} of {partition} at offset {offset} cannot be deserialized: {reason}")
+        self.partition = partition
+        self.offset = offset
+        self.part = part
+        self.reason = reason
+        self.record = record
+
+
+class ConcurrentUse(UsageError):
+    """A consumer was used from two threads at the same time."""
+
+
+class WakeUp(ClientError):
+    """``wakeup()`` was called: the blocking call it interrupted did nothing further."""
+
+    def __init__(self) -> None:
+        super().__init__("the call was interrupted by wakeup()")
+
+
+def broker_error(code: int | ErrorCode, api: str, subject: str, message: str | None = None) -> BrokerError:
+    """The error for a code off the wire, of the class whose remedy fits.
+
+    >>> broker_error(16, "OffsetCommit", "group 'g'")
+    CoordinatorMoved("OffsetCommit of group 'g': NOT_COORDINATOR (another broker coordinates the group)")
+    """
+    known = error_code(code)
+    return remedy(known)(known, api, subject, message)
+
+
+def remedy(code: ErrorCode) -> type[BrokerError]:
+    """Which class a code is raised as; codes that nothing else claims are refusals."""
+    if code in _MOVED:
+        return CoordinatorMoved
+    if code in _FENCED:
+        return MemberFenced
+    if code.is_retriable or code in _LATER:
+        return RetryLater
+    return Refused
+
+
+def _some(partitions: tuple[TopicPartition, ...]) -> str:
+    shown = ", ".join(map(str, partitions[:5]))
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"
+
+
+_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_FENCED = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+_LATER = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNRELEASED_INSTANCE_ID})
+
+_MEANING = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker met an error that it did not explain",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the partition does not hold this offset",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker does not have this topic or partition",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another broker leads the partition",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker could not finish in time",
+    ErrorCode.MESSAGE_TOO_LARGE: "the records are larger than the topic allows",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "the metadata of the offset is longer than the broker allows",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading the group",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker coordinates the group at the moment",
+    ErrorCode.NOT_COORDINATOR: "another broker coordinates the group",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic's name is not allowed",
+    ErrorCode.ILLEGAL_GENERATION: "the group has moved on to another generation",
+    ErrorCode.INVALID_GROUP_ID: "the group's id is not allowed",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the coordinator does not know this member",
+    ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside what the broker allows",
+    ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not allowed for this topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not allowed for this group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed on this cluster",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker does not speak this version",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "there is a topic with this name already",
+    ErrorCode.INVALID_PARTITIONS: "the number of partitions is not allowed",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "the replication factor is not possible",
+    ErrorCode.INVALID_CONFIG: "a setting is not allowed",
+    ErrorCode.NOT_CONTROLLER: "another broker is the controller",
+    ErrorCode.INVALID_REQUEST: "the broker finds the request malformed",
+    ErrorCode.SECURITY_DISABLED: "the broker has no authorizer",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full",
+    ErrorCode.FENCED_INSTANCE_ID: "another member uses the same group.instance.id",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group is subscribed to the topic",
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: "an open transaction may still change the offset",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the members share no assignor or protocol type",
+}

@@ -1,0 +1,64 @@
+"""One request and its answer on an open connection: version, throttling, the caller's deadline, a count per API.
+
+The caller's deadline and the request's own timeout are two things: when the caller has waited long enough the answer is
+abandoned and the connection lives on; when the broker has not answered within its timeout the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TypeVar
+
+from seamark.client.connection import Connection
+from seamark.client.deadline import Deadline
+from seamark.client.errors import RequestTimedOut
+from seamark.client.requests import ByVersion, Request
+from seamark.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class Exchanges:
+    """The exchanges of one client. Owned by the I/O loop."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def made(
+        self, connection: Connection, message: Request, min_version: int, max_version: int | None
+    ) -> tuple[Message, int]:
+        """The message to send and its version."""
+        assert connection.versions is not None
+        kind = message.request if isinstance(message, ByVersion) else type(message)
+        version = connection.versions.choose(kind, least=min_version, most=max_version)
+        name = kind.__name__.removesuffix("Request")
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return (message.make(version) if isinstance(message, ByVersion) else message), version
+
+    async def run(
+        self,
+        connection: Connection,
+        message: Request,
+        response: type[M],
+        deadline: Deadline,
+        timeout_s: float,
+        min_version: int,
+        max_version: int | None,
+    ) -> M:
+        made, version = self.made(connection, message, min_version, max_version)
+        try:
+            # A deadline far behind the request's own timeout cannot come first: no timer is needed for it.
+            async with asyncio.timeout(None if deadline.remaining >= timeout_s + 60 else deadline.remaining):
+                await unmuted(connection)
+                return await connection.request(made, response, version, timeout_s)
+        except TimeoutError:
+            name = type(made).__name__.removesuffix("Request")
+            raise RequestTimedOut(connection.address, name, deadline.seconds, connection.hint) from None
+
+
+async def unmuted(connection: Connection) -> None:
+    """Wait as long as the broker asked us to (KIP-219)."""
+    wait = connection.muted_until - time.monotonic()
+    if wait > 0:
+        await asyncio.sleep(wait)

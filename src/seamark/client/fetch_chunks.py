@@ -1,0 +1,212 @@
+"""A chunk: what one Fetch answer holds of one partition, handed out batch by batch.
+
+The bytes stay as they came until the caller takes them: a batch is decoded when its first record is wanted, on the
+caller's thread. The walk over batches is the same for objects and for columns, and both may take turns on one chunk.
+What is skipped (control batches, aborted transactions, records before the position) moves the position without giving
+records. The invariant: ``offset`` is the next one to hand out, ``leader_epoch`` that of the batch before it.
+
+A chunk can also be a trouble in place of bytes: it is met when everything fetched before it was taken.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from seamark.client.assignment_state import NO_EPOCH
+from seamark.client.consumer_fetching import TroubleKind
+from seamark.client.fetch_records import read_batch
+from seamark.client.read_committed import AbortedBatches
+from seamark.errors import Truncated
+from seamark.wire.record_batch import BatchHeader, Buffer, read_header
+
+if TYPE_CHECKING:
+    from seamark.client.records_api import Record
+    from seamark.topic_partition import TopicPartition
+
+_PREFIX = Struct(">qi")
+_PREFIX_BYTES = 12
+_LAST_OFFSET_DELTA = Struct(">i")
+_LAST_OFFSET_DELTA_POSITION = 23
+_HEADER_BYTES = 61
+
+
+def end_of(buffer: Buffer, offset: int) -> tuple[int, int]:
+    """Where the whole batches of an answer end: the next offset to fetch, and the byte behind the last one.
+
+    Looks at lengths only. What is unsound stops the walk; the caller meets it when it takes the batch.
+    """
+    position, last, end = 0, -1, len(buffer)
+    while end - position >= _PREFIX_BYTES:
+        _, length = _PREFIX.unpack_from(buffer, position)
+        behind = position + _PREFIX_BYTES + length
+        if behind > end or length < _HEADER_BYTES - _PREFIX_BYTES:
+            break
+        last, position = position, behind
+    if last < 0:
+        return offset, 0
+    (base_offset, _) = _PREFIX.unpack_from(buffer, last)
+    (delta,) = _LAST_OFFSET_DELTA.unpack_from(buffer, last + _LAST_OFFSET_DELTA_POSITION)
+    return max(offset, base_offset + delta + 1), position
+
+
+class Chunk:
+    __slots__ = (
+        "_batch_end",
+        "_batch_start",
+        "_buffer",
+        "_filter",
+        "_is_adjacent",
+        "_next_record",
+        "_partition",
+        "_position",
+        "_records",
+        "_verify",
+        "byte_count",
+        "error",
+        "is_spoiled",
+        "leader_epoch",
+        "offset",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        buffer: Buffer = b"",
+        *,
+        aborted: AbortedBatches | None = None,
+        verify: bool = True,
+        trouble: TroubleKind | None = None,
+        error: Exception | None = None,
+        leader_epoch: int = NO_EPOCH,
+    ) -> None:
+        self._partition = partition
+        self._buffer = memoryview(buffer)
+        self._filter = aborted
+        self._verify = verify
+        # The next batch that was not looked at yet; the decoded records of the one before it, and where that one ends.
+        self._position = 0
+        self._records: list[Record] = []
+        self._next_record = 0
+        self._batch_start = 0
+        self._is_adjacent = False
+        self._batch_end = offset
+        self.byte_count = len(buffer)
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.trouble = trouble
+        self.error = error
+        self.is_spoiled = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left to look at."""
+        return self._position >= self.byte_count and not self._records
+
+    def spoil(self, error: Exception) -> None:
+        """What stands at ``offset`` cannot be handed out: nothing more comes from this chunk."""
+        self.is_spoiled = True
+        self.trouble = TroubleKind.ERROR
+        self.error = error
+
+    # -- as objects
+
+    def take(self, most: int) -> list[Record]:
+        """Up to so many records, none only when the chunk is empty; DecodeError where the bytes are unsound."""
+        while not self._records:
+            if self._position >= self.byte_count:
+                return []
+            self._decode_next()
+        first = self._next_record
+        if first == 0 and len(self._records) <= most:
+            return self._records
+        return self._records[first : first + most]
+
+    def took(self, count: int) -> None:
+        """The first ``count`` records of the last ``take`` were handed out."""
+        if not count:
+            return
+        self._next_record += count
+        if self._next_record >= len(self._records):
+            self._records = []
+            self._next_record = 0
+            self.offset = self._batch_end
+        else:
+            self.offset = self._records[self._next_record - 1].offset + 1
+
+    def _decode_next(self) -> None:
+        """Decode the next batch, or pass it by."""
+        header, start = self._next_batch()
+        if not self._has_rows(header, start):
+            self._pass(header)
+            return
+        records = read_batch(
+            self._buffer, start, header, self._partition, first_offset=self.offset, verify=self._verify
+        )
+        self._pass(header, moves=not records)
+        self._records = records
+        self._batch_start = start
+        self._batch_end = header.next_offset
+
+    # -- as columns
+
+    def take_batches(self, max_bytes: int) -> list[memoryview]:
+        """The bytes of the next batches that have rows, at least one batch however large, in as few pieces as can be.
+
+        What is decoded already is given up and read again: rows below ``offset`` as it was before are to be cut off.
+        """
+        self._rewind()
+        pieces: list[memoryview] = []
+        taken = 0
+        while self._position < self.byte_count:
+            header, start = self._next_batch()
+            size = header.size_bytes
+            if taken and taken + size > max_bytes:
+                break
+            taken += size
+            if self._has_rows(header, start):
+                if pieces and self._is_adjacent:
+                    first_piece = start - len(pieces[-1])
+                    pieces[-1] = self._buffer[first_piece : start + size]
+                else:
+                    pieces.append(self._buffer[start : start + size])
+                self._is_adjacent = True
+            else:
+                self._is_adjacent = False
+            self._pass(header)
+        return pieces
+
+    def _rewind(self) -> None:
+        if self._records:
+            self._records = []
+            self._next_record = 0
+            self._position = self._batch_start
+
+    def mark(self) -> tuple[int, int, int, AbortedBatches | None]:
+        """Where the walk stands, for ``go_back``."""
+        self._rewind()
+        return self._position, self.offset, self.leader_epoch, self._filter and self._filter.copy()
+
+    def go_back(self, mark: tuple[int, int, int, AbortedBatches | None]) -> None:
+        self._position, self.offset, self.leader_epoch, self._filter = mark
+
+    # -- the walk
+
+    def _next_batch(self) -> tuple[BatchHeader, int]:
+        header = read_header(self._buffer, self._position)
+        if header.size_bytes > self.byte_count - self._position:
+            raise Truncated("batch", self._position, "the batch reaches beyond what was fetched")
+        return header, self._position
+
+    def _has_rows(self, header: BatchHeader, start: int) -> bool:
+        # The filter must see every batch, control batches too: they hold the markers.
+        is_dropped = self._filter is not None and self._filter.drops(self._buffer, start, header)
+        return not is_dropped and not header.is_control and header.last_offset >= self.offset
+
+    def _pass(self, header: BatchHeader, *, moves: bool = True) -> None:
+        self._position += header.size_bytes
+        self.leader_epoch = header.partition_leader_epoch
+        if moves:
+            self.offset = max(self.offset, header.next_offset)

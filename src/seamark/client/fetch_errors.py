@@ -1,0 +1,28 @@
+"""What can be wrong with the records that were asked for.
+
+``CorruptRecords`` is raised from poll and leaves the position where they stand; seeking behind the batch goes on
+without it. ``RangeGone`` is for exact ranges, which have no position to reset.
+"""
+
+from __future__ import annotations
+
+from seamark.client.errors import ClientError, OffsetOutOfRange
+from seamark.topic_partition import TopicPartition
+
+
+class CorruptRecords(ClientError):
+    """The batch at ``offset`` is not what was written, or is not in a format that Kafka's brokers store."""
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
+        super().__init__(f"the records of {partition} at offset {offset} cannot be read: {reason}")
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+
+class RangeGone(OffsetOutOfRange):
+    """An exact range was asked for, and the partition does not hold this offset of it (any more, or yet)."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__({partition: offset})
+        self.args = (f"{partition} does not hold offset {offset}: it was deleted, or was never written",)

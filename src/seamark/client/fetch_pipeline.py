@@ -1,0 +1,356 @@
+"""The fetcher that users get: keeps requests under way on the I/O thread, and hands out what has arrived.
+
+Next requests go out when an answer has come, not when the caller wants more, so the next fetch is under way while the
+caller works; ``fetch_planning`` bounds what may wait. An answer becomes chunks, which the caller's thread decodes.
+
+Threads: everything runs on the I/O thread except ``take``, ``take_columns`` and ``has_something``. They share with it
+deques, whose ends are safe to use from both sides, and counters that only one side writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from seamark.client.assignment_state import Position
+from seamark.client.backoff import ExponentialBackoff
+from seamark.client.config import ConsumerConfig
+from seamark.client.consumer_fetching import Taken, TakenColumns, TroubleKind
+from seamark.client.deadline import now_ms
+from seamark.client.deserializers import load_deserializer
+from seamark.client.errors import ClientError, broker_error
+from seamark.client.fetch_answers import Outcome, outcome_of
+from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_metrics import FetchMetrics
+from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
+from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
+from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
+from seamark.client.fetch_taking import RecordTaking
+from seamark.client.network import NetworkClient
+from seamark.client.positions_requests import READ_COMMITTED
+from seamark.client.read_committed import AbortedBatches
+from seamark.client.requests import ByVersion
+from seamark.errors import ClosedError, SeamarkError
+from seamark.topic_partition import TopicPartition
+from seamark.wire.error_codes import ErrorCode, error_code
+from seamark.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
+from seamark.wire.schema import Message
+
+log = logging.getLogger("seamark.client")
+
+# How long closing waits for brokers to hear that their sessions are over.
+_CLOSE_PATIENCE_S = 1.0
+
+
+def make_fetcher(
+    config: ConsumerConfig, network: NetworkClient, key: object = bytes, value: object = bytes
+) -> Pipeline:
+    return Pipeline(config, network, key=key, value=value)
+
+
+class Pipeline:
+    """Implements ``consumer_fetching.Fetcher``."""
+
+    def __init__(
+        self, config: ConsumerConfig, network: NetworkClient, *, key: object = bytes, value: object = bytes
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._limits = FetchLimits.from_config(config)
+        self._planning = FetchPlanning(
+            budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
+        )
+        self._sessions: dict[int, FetchSession] = {}
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._failures: dict[int, int] = {}
+        self._metrics = FetchMetrics(now_ms(), read_committed=self._limits.isolation_level == READ_COMMITTED)
+        # One entry per chunk: the partition whose turn it is. Appended by the I/O thread, consumed by the caller's.
+        self._ready: deque[PartitionFetch] = deque()
+        self._taking = RecordTaking(
+            self._ready,
+            self._metrics,
+            self._wants_more,
+            key=load_deserializer("key", key),
+            value=load_deserializer("value", value),
+            verify=config.check_crcs,
+        )
+        self._on_arrival: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._plan_is_due = False
+        self._is_closed = False
+
+    # -- what to fetch
+
+    def start(self, partition: TopicPartition, position: Position, term: int) -> None:
+        self._planning.start(partition, position, term)
+        self._plan_soon()
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        self._planning.stop(partitions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            state = self._planning.partitions.get(partition)
+            if state is not None:
+                state.is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            state = self._planning.partitions.get(partition)
+            if state is not None and state.is_paused:
+                state.is_paused = False
+                # Its turns may have been passed over.
+                self._ready.extend([state] * len(state.chunks))
+        self._plan_soon()
+        if self.has_something:
+            self._on_arrival()
+
+    def metadata_changed(self) -> None:
+        self._plan_soon()
+
+    # -- the caller's thread
+
+    def take(self, max_records: int) -> Taken:
+        return self._taking.take(max_records)
+
+    def take_columns(self, max_bytes: int) -> TakenColumns:
+        return self._taking.take_columns(max_bytes)
+
+    @property
+    def has_something(self) -> bool:
+        return any(each.chunks and not each.is_paused for each in list(self._planning.partitions.values()))
+
+    def _wants_more(self) -> None:
+        """On the caller's thread: bytes were taken, so there may be room for another request."""
+        if self._loop is not None and not self._is_closed and not self._plan_is_due:
+            self._plan_is_due = True
+            self._loop.call_soon_threadsafe(self._plan)
+
+    def on_arrival(self, function: Callable[[], None]) -> None:
+        self._on_arrival = function
+
+    def metrics(self) -> Mapping[str, float]:
+        states = list(self._planning.partitions.values())
+        return self._metrics.snapshot(states, sum(each.queued_bytes for each in states), now_ms())
+
+    # -- requests
+
+    def _plan_soon(self) -> None:
+        """Plan once after the events of this moment: a new assignment starts many partitions in a row."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if not self._plan_is_due and not self._is_closed:
+            self._plan_is_due = True
+            self._loop.call_soon(self._plan)
+
+    def _plan(self) -> None:
+        self._plan_is_due = False
+        if self._is_closed:
+            return
+        now = now_ms()
+        for work in self._planning.plan(self._network.view, now):
+            self._send(work)
+        if self._planning.leaderless:
+            self._network.request_refresh()
+        self._arm(now)
+
+    def _arm(self, now: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        at_ms = self._planning.next_retry_ms(now)
+        if at_ms is not None and self._loop is not None:
+            self._timer = self._loop.call_later((at_ms - now + 1) / 1000, self._plan_soon)
+
+    def _send(self, work: NodeWork) -> None:
+        session = self._sessions.get(work.node_id)
+        if session is None:
+            session = self._sessions[work.node_id] = FetchSession(work.node_id)
+        request = session.build(work.asks)
+        # The states as they are now: a seek replaces them, and the answer to this request is then of no use (terms).
+        asked = {partition: (self._planning.partitions[partition], ask) for partition, ask in work.asks.items()}
+        # Marked before anything can complete (K9).
+        self._planning.pending.add(work.node_id)
+        assert self._loop is not None
+        task = self._loop.create_task(self._exchange(session, request, asked, work.max_bytes))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _exchange(
+        self,
+        session: FetchSession,
+        request: SessionRequest,
+        asked: dict[TopicPartition, tuple[PartitionFetch, Ask]],
+        max_bytes: int,
+    ) -> None:
+        node_id = session.node_id
+        started = now_ms()
+        version = 0
+
+        def make(chosen: int) -> Message:
+            nonlocal version
+            version = chosen
+            return fetch_request(request, self._limits, max_bytes).make(chosen)
+
+        try:
+            response = await self._network.send(
+                node_id,
+                ByVersion(FetchRequest, make),
+                FetchResponse,
+                timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
+                max_version=version_cap(request),
+            )
+            self._failures.pop(node_id, None)
+            self._answered(session, request, asked, response, version)
+            self._metrics.fetches.add(now_ms() - started)
+        except ClosedError:
+            self._is_closed = True
+        except SeamarkError as error:
+            self._failed(session, asked, error)
+        finally:
+            # Last, whatever happened: the node must be fetchable again (K15).
+            self._planning.pending.discard(node_id)
+            self._plan_soon()
+
+    def _failed(
+        self, session: FetchSession, asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]], error: SeamarkError
+    ) -> None:
+        session.failed()
+        self._metrics.failed_fetches += 1
+        failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+        log.info("a fetch failed", extra={"node": session.node_id, "reason": str(error)})
+        if isinstance(error, ClientError) and error.is_retriable:
+            self._later([state for state, _ in asked.values()], failures)
+            self._network.request_refresh()
+            return
+        for state, ask in asked.values():
+            if self._is_current(state, ask):
+                self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+        self._on_arrival()
+
+    def _later(self, states: Iterable[PartitionFetch], failures: int = 1) -> None:
+        at_ms = now_ms() + int(self._backoff.wait_ms(failures))
+        for state in states:
+            state.retry_at_ms = at_ms
+
+    # -- answers
+
+    def _answered(
+        self,
+        session: FetchSession,
+        request: SessionRequest,
+        asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
+        response: FetchResponse,
+        version: int,
+    ) -> None:
+        if self._sessions.get(session.node_id) is not session:
+            # K10: nobody keeps a session with this node any more.
+            log.error("a fetch was answered by a node without a session", extra={"node": session.node_id})
+            return
+        found = answered_partitions(response, version, session.partitions)
+        verdict = session.answered(
+            request, error_code(response.error_code), response.session_id, found, response.throttle_time_ms
+        )
+        if verdict is not Verdict.ACCEPTED:
+            self._metrics.rejected_answers += 1
+            log.info("a fetch answer was dropped", extra={"node": session.node_id, "reason": session.problem})
+            if verdict is Verdict.REJECTED_REFRESH:
+                self._network.request_refresh()
+            if error_code(response.error_code) not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                self._later([state for state, _ in asked.values()])
+            return
+        has_arrived = False
+        for partition, each in found.items():
+            if partition is not None and partition in asked:
+                state, ask = asked[partition]
+                if self._is_current(state, ask):
+                    has_arrived |= self._take_in(state, ask, each)
+        if has_arrived:
+            self._on_arrival()
+
+    def _is_current(self, state: PartitionFetch, ask: Ask) -> bool:
+        return state.is_alive and not state.has_trouble and state.next_offset == ask.offset
+
+    def _take_in(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
+        """Apply one partition's answer; says whether there is something for the caller."""
+        code = error_code(answer.error_code)
+        outcome = outcome_of(code)
+        if outcome is Outcome.DATA:
+            return self._take_in_records(state, ask, answer)
+        if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
+            return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.OUT_OF_RANGE))
+        if outcome is Outcome.RAISE:
+            error = broker_error(code, "Fetch", f"partition {state.partition}")
+            return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+        state.forget_replica()
+        self._later([state])
+        if outcome is Outcome.REFRESH:
+            self._network.request_refresh()
+        return False
+
+    def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
+        diverging = answer.diverging_epoch
+        if diverging.end_offset >= 0:
+            return self._arrive(
+                state,
+                Chunk(
+                    state.partition, diverging.end_offset, trouble=TroubleKind.DIVERGED, leader_epoch=diverging.epoch
+                ),
+            )
+        # -1 means that the answer does not know: a session leaves out what has not changed.
+        for name in ("high_watermark", "last_stable_offset"):
+            if (known := getattr(answer, name)) >= 0:
+                setattr(state, name, known)
+        if answer.log_start_offset >= 0:
+            state.log_start = answer.log_start_offset
+        if answer.preferred_read_replica >= 0:
+            state.replica = answer.preferred_read_replica
+            state.replica_until_ms = now_ms() + self._config.metadata_max_age_ms
+        records = answer.records
+        if not records:
+            return False
+        next_offset, end = end_of(records, ask.offset)
+        state.next_offset = next_offset
+        aborted = None
+        if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
+            aborted = AbortedBatches((each.producer_id, each.first_offset) for each in answer.aborted_transactions)
+        # Without a whole batch the rest is kept: what is wrong with it is found, and told, when it is decoded.
+        whole = memoryview(records)[:end] if end else records
+        chunk = Chunk(state.partition, ask.offset, whole, aborted=aborted, verify=self._config.check_crcs)
+        return self._arrive(state, chunk)
+
+    def _arrive(self, state: PartitionFetch, chunk: Chunk) -> bool:
+        state.has_trouble = chunk.trouble is not None
+        state.arrived_bytes += chunk.byte_count
+        state.chunks.append(chunk)
+        self._ready.append(state)
+        return not state.is_paused
+
+    # -- the end
+
+    async def close(self) -> None:
+        """End sessions and requests; brokers are told if they can be told at once."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        farewells = [self._say_goodbye(session) for session in self._sessions.values() if session.is_open]
+        self._sessions = {}
+        self._planning.stop(list(self._planning.partitions))
+        if farewells:
+            await asyncio.gather(*farewells, return_exceptions=True)
+
+    async def _say_goodbye(self, session: FetchSession) -> None:
+        request = session.closing_request()
+        if request is None or self._network.is_closed or not self._network.connection_to(session.node_id).is_ready:
+            return
+        closing = fetch_request(request, FetchLimits(max_wait_ms=0, min_bytes=0), 1)
+        await asyncio.wait_for(self._network.send(session.node_id, closing, FetchResponse), _CLOSE_PATIENCE_S)

@@ -1,0 +1,180 @@
+"""The caller's side of fetching: records and columns out of the chunks that have arrived.
+
+Everything here runs on the caller's thread. Chunks are taken in the order of their arrival, so no partition starves.
+What was taken is counted as consumed at once; a record that cannot be deserialized, and a batch that cannot be read, is
+a trouble that stays where it is: everything before it is handed out first, and it is told again until a seek.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from seamark.client.arrow_poll import columns_of
+from seamark.client.assignment_state import Position
+from seamark.client.consumer_fetching import Taken, TakenColumns, Trouble, TroubleKind
+from seamark.client.deserializers import Deserializer
+from seamark.client.errors import DeserializationFailed
+from seamark.client.fetch_chunks import Chunk
+from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.fetch_metrics import FetchMetrics
+from seamark.client.fetch_planning import PartitionFetch
+from seamark.client.records_api import Record
+from seamark.errors import DecodeError
+from seamark.topic_partition import TopicPartition
+
+Positions = dict[TopicPartition, tuple[int, Position]]
+
+
+class RecordTaking:
+    def __init__(
+        self,
+        ready: deque[PartitionFetch],
+        metrics: FetchMetrics,
+        wants_more: Callable[[], None],
+        *,
+        key: Deserializer | None,
+        value: Deserializer | None,
+        verify: bool,
+    ) -> None:
+        self._ready = ready
+        self._metrics = metrics
+        self._wants_more = wants_more
+        self._key = key
+        self._value = value
+        self._verify = verify
+        # Whose chunk was begun: it goes on first.
+        self._current: PartitionFetch | None = None
+
+    def take(self, most: int) -> Taken:
+        records: list[Record] = []
+        positions: Positions = {}
+        troubles: list[Trouble] = []
+        while len(records) < most and (state := self._next_partition()) is not None:
+            chunk = state.chunks[0]
+            trouble = self._take_from(state, chunk, most - len(records), records)
+            if chunk.offset != state.position.offset:
+                self._note_position(state, chunk, positions)
+            if trouble is None:
+                if chunk.is_empty:
+                    self._finish(state, chunk)
+            elif records:
+                # They are handed out before the caller hears of it.
+                break
+            else:
+                troubles.append(self._report(state, chunk))
+                break
+        self._metrics.records_consumed += len(records)
+        return Taken(records, positions, troubles)
+
+    def _take_from(self, state: PartitionFetch, chunk: Chunk, most: int, records: list[Record]) -> TroubleKind | None:
+        """Add what the chunk has next to the records; the answer is the trouble that stands behind them, if any."""
+        if chunk.trouble is not None:
+            return chunk.trouble
+        try:
+            found = chunk.take(most)
+        except DecodeError as error:
+            chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
+            return chunk.trouble
+        failure = None
+        if (self._key is not None or self._value is not None) and found:
+            found, failure = self._deserialized(found, state.partition)
+        records += found
+        chunk.took(len(found))
+        if failure is not None:
+            chunk.spoil(failure)
+        return chunk.trouble
+
+    def _deserialized(
+        self, found: list[Record], partition: TopicPartition
+    ) -> tuple[list[Record], DeserializationFailed | None]:
+        """The records with keys and values as the user wants them, up to the first that cannot be read."""
+        read_key, read_value = self._key, self._value
+        made: list[Record] = []
+        for raw in found:
+            key, value = raw.key, raw.value
+            part = "key"
+            try:
+                if read_key is not None and key is not None:
+                    key = read_key(key)
+                part = "value"
+                if read_value is not None and value is not None:
+                    value = read_value(value)
+            except Exception as error:  # noqa: BLE001 - user code: told to the caller with the record
+                reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                failure = DeserializationFailed(partition, raw.offset, part, reason, raw)
+                failure.__cause__ = error
+                return made, failure
+            made.append(_with_content(raw, key, value))
+        return made, None
+
+    def take_columns(self, max_bytes: int) -> TakenColumns:
+        """Columns of one chunk, or of its first batches if it is larger than ``max_bytes``."""
+        positions: Positions = {}
+        while (state := self._next_partition()) is not None:
+            chunk = state.chunks[0]
+            batch = None
+            if chunk.trouble is None:
+                try:
+                    batch = columns_of(chunk, state.partition, max_bytes, verify=self._verify)
+                except DecodeError as error:
+                    chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
+            if chunk.offset != state.position.offset:
+                self._note_position(state, chunk, positions)
+            if chunk.trouble is not None:
+                return TakenColumns(None, positions, [self._report(state, chunk)])
+            if chunk.is_empty:
+                self._finish(state, chunk)
+            if batch is not None and batch.num_rows:
+                self._metrics.records_consumed += batch.num_rows
+                return TakenColumns(batch, positions)
+        return TakenColumns(None, positions)
+
+    # -- chunks
+
+    def _next_partition(self) -> PartitionFetch | None:
+        """The partition whose chunk is next; one that was stopped or paused has lost its turn."""
+        state = self._current
+        while state is None or not state.is_alive or state.is_paused or not state.chunks:
+            if not self._ready:
+                self._current = None
+                return None
+            state = self._ready.popleft()
+        self._current = state
+        return state
+
+    def _note_position(self, state: PartitionFetch, chunk: Chunk, positions: Positions) -> None:
+        state.position = Position(chunk.offset, chunk.leader_epoch)
+        positions[state.partition] = (state.term, state.position)
+
+    def _finish(self, state: PartitionFetch, chunk: Chunk) -> None:
+        state.chunks.popleft()
+        state.taken_bytes += chunk.byte_count
+        self._metrics.bytes_consumed += chunk.byte_count
+        self._current = None
+        self._wants_more()
+
+    def _report(self, state: PartitionFetch, chunk: Chunk) -> Trouble:
+        assert chunk.trouble is not None
+        position = state.position
+        if chunk.trouble is TroubleKind.DIVERGED:
+            position = Position(chunk.offset, chunk.leader_epoch)
+        if not chunk.is_spoiled:
+            # What a node said may be another thing next time: it is asked again, unless a seek comes first.
+            self._finish(state, chunk)
+            state.has_trouble = False
+        return Trouble(state.partition, state.term, chunk.trouble, position, chunk.error)
+
+
+def _with_content(raw: Record, key: object, value: object) -> Record:
+    return Record(
+        raw.topic,
+        raw.partition,
+        raw.offset,
+        key,
+        value,
+        raw.headers,
+        raw.timestamp_ms,
+        raw.timestamp_type,
+        raw.leader_epoch,
+    )

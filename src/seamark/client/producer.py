@@ -1,0 +1,151 @@
+"""The blocking producer; any number of threads may share one.
+
+    with Producer(bootstrap_servers="localhost:9092", value="json") as producer:
+        delivery = producer.send("orders", {"id": 7}, key=b"7")
+        delivery.result(timeout=10).offset
+
+``send`` returns as soon as the record is in the buffer. It waits, at most ``max.block.ms``, for the partitions of a
+topic that is new to the producer and for room in a full buffer. Acknowledgements are in the ``Delivery`` it returns,
+and in ``on_delivery`` callbacks, which run in order on a thread of their own. ``close`` (or the end of ``with``) sends
+what waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from seamark.client.deadline import Deadline
+from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
+from seamark.client.errors import OperationTimedOut
+from seamark.client.producer_facade import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
+from seamark.topic_partition import TopicPartition
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Producer(ProducerFacade):
+    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
+
+    ``key`` and ``value`` say how they become bytes: bytes, str, int, float, "json" or a function.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
+    ) -> None:
+        super().__init__(config, keywords, key=key, value=value)
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> Delivery:
+        """Put a record into the buffer and return its future.
+
+        BufferFull or OperationTimedOut when it cannot be accepted within max.block.ms.
+        """
+        record = self._outgoing(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        answer = self._try(record)
+        if isinstance(answer, Delivery):
+            return answer
+        deadline = Deadline(self.config.max_block_ms / 1000)
+        while not isinstance(answer, Delivery):
+            self._wait_for(answer, deadline)
+            answer = self._try(record)
+        return answer
+
+    def send_many(
+        self, topic: str, values: Iterable[Any], *, partition: int | None = None, timestamp_ms: int | None = None
+    ) -> DeliveryRun:
+        """Put many values without keys into the buffer at once; they keep their order within a partition.
+
+        Several times as fast as as many calls of ``send``. Without a partition they go to one after the other, a batch
+        at a time. max.block.ms is the patience with each batch.
+        """
+        left = self._check_many(topic, values)
+        stamp = read_timestamp(timestamp_ms)
+        runs: list[tuple[BatchOutcome, int, int]] = []
+        start = 0
+        most = max(1, self.config.batch_size // 8)
+        while start < len(left):
+            # A window is enough for a batch, and spares copies of the rest.
+            window = left[start : start + most]
+            answer = self._try_many(topic, window, partition, stamp)
+            deadline: Deadline | None = None
+            while isinstance(answer, TopicNeeded | RoomNeeded):
+                deadline = deadline or Deadline(self.config.max_block_ms / 1000)
+                self._wait_for(answer, deadline)
+                answer = self._try_many(topic, window, partition, stamp)
+            runs.append(answer)
+            start += answer[2]
+        return run_of(runs)
+
+    def _wait_for(self, needed: TopicNeeded | RoomNeeded, deadline: Deadline) -> None:
+        self._check_open()
+        if isinstance(needed, TopicNeeded):
+            self._io.run(self._sender.topic_ready(needed.topic, deadline))
+            return
+        room = threading.Event()
+        with self._lock:
+            if self._accumulator.has_room(needed.size):
+                return
+            self._sender.room_waiters.append(room.set)
+        self._begin_urgent()
+        try:
+            if not room.wait(deadline.remaining):
+                raise self._buffer_full(needed.size)
+        finally:
+            self._end_urgent()
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything that is in the buffer now and wait until it is acknowledged or has failed.
+
+        Failures are in the deliveries, not raised here; OperationTimedOut if ``timeout`` seconds are not enough.
+        """
+        deadline = Deadline.never() if timeout is None else Deadline(timeout)
+        self._begin_urgent()
+        try:
+            for outcome in self._unfinished():
+                if not outcome.wait(None if timeout is None else deadline.remaining):
+                    raise deadline.timed_out("flushing the producer")
+        finally:
+            self._end_urgent()
+        if not self._sender.delivery_thread.drain(None if timeout is None else deadline.remaining):
+            raise deadline.timed_out("running delivery callbacks")
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[TopicPartition, ...]:
+        """The partitions of a topic, which is created by asking where brokers allow that."""
+        self._check_open()
+        deadline = Deadline.after(timeout, self.config.max_block_ms)
+        self._io.run(self._sender.topic_ready(topic, deadline))
+        return self._network.view.partitions_of(topic)
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Send what waits, for at most ``timeout`` seconds; what is not acknowledged by then fails. May be repeated."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        deadline = Deadline(timeout)
+        try:
+            self.flush(deadline.remaining)
+        except OperationTimedOut:
+            pass
+        finally:
+            self._io.run(self._sender.shut(OperationTimedOut("closing the producer", timeout)))
+            self._abandoned.detach()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

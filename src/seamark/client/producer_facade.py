@@ -1,0 +1,253 @@
+"""What the blocking and the awaitable producer share: everything about sending that does not wait.
+
+A record is added in the caller's thread under the producer's lock, which is held for microseconds. What can make a
+caller wait, unknown topics and a full buffer, is asked for here and waited for in the facades.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seamark.client.config import ProducerConfig
+from seamark.client.deadline import now_ms
+from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
+from seamark.client.errors import OperationTimedOut
+from seamark.client.io_thread import IoThread
+from seamark.client.network import NetworkClient
+from seamark.client.producer_batches import MAX_RECORD_OVERHEAD, Headers
+from seamark.client.producer_errors import BufferFull, RecordTooLarge
+from seamark.client.producer_partitioning import PartitionChooser
+from seamark.client.producer_sender import ProducerSender
+from seamark.client.producer_serializers import load_serializer, to_bytes
+from seamark.errors import ClosedError, UsageError
+from seamark.topic_partition import TopicPartition
+
+_LARGEST_TIMESTAMP = 2**63 - 1
+
+
+class Outgoing(NamedTuple):
+    """A checked record."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    headers: Headers
+    timestamp_ms: int
+    size: int
+    on_delivery: DeliveryCallback | None
+
+
+class TopicNeeded(NamedTuple):
+    """Sending has to wait until the partitions of this topic are known."""
+
+    topic: str
+
+
+class RoomNeeded(NamedTuple):
+    """Sending has to wait until the buffer has so many bytes free."""
+
+    size: int
+
+
+class ProducerFacade:
+    def __init__(
+        self, config: Mapping[str, Any] | None, keywords: Mapping[str, Any], *, key: object, value: object
+    ) -> None:
+        self.config = ProducerConfig.from_options(config, keywords)
+        self._key = load_serializer("key", key)
+        self._value = load_serializer("value", value)
+        self._chooser = PartitionChooser(self.config)
+        self._io = IoThread.get()
+        self._network = NetworkClient(self.config)
+        self._sender = ProducerSender(self.config, self._network)
+        self._accumulator = self._sender.accumulator
+        self._lock = self._sender.lock
+        self.is_closed = False
+        # A producer that is dropped without being closed must not keep its connections for ever.
+        self._abandoned = weakref.finalize(self, _abandon, self._io, self._sender)
+        self._abandoned.atexit = False
+
+    # -- checking
+
+    def _outgoing(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None],
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> Outgoing:
+        self._check_open()
+        if not isinstance(topic, str) or not topic:
+            raise UsageError(f"a record goes to a topic, which is a name, not {topic!r}")
+        key_bytes = to_bytes("key", key, self._key, topic)
+        value_bytes = to_bytes("value", value, self._value, topic)
+        checked = _read_headers(headers) if headers else ()
+        size = self._accumulator.record_bytes(key_bytes, value_bytes, checked)
+        self._check_size(topic, size)
+        if on_delivery is not None and not callable(on_delivery):
+            raise UsageError(f"on_delivery is a function of a Delivered and an error, not {on_delivery!r}")
+        stamp = read_timestamp(timestamp_ms)
+        return Outgoing(topic, key_bytes, value_bytes, partition, checked, stamp, size, on_delivery)
+
+    def _check_size(self, topic: str, size: int) -> None:
+        if size > self.config.max_request_size:
+            raise RecordTooLarge(topic, size, "max.request.size", self.config.max_request_size)
+        if size > self.config.buffer_memory:
+            raise RecordTooLarge(topic, size, "buffer.memory", self.config.buffer_memory)
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ClosedError("the producer is closed")
+
+    # -- adding
+
+    def _try(self, record: Outgoing) -> Delivery | TopicNeeded | RoomNeeded:
+        """Add the record if nothing stands in the way."""
+        topic = record.topic
+        with self._lock:
+            choices = self._chooser.choices(topic, self._network.view)
+            if choices is None:
+                return TopicNeeded(topic)
+            if not self._accumulator.has_room(record.size):
+                return RoomNeeded(record.size)
+            index = self._chooser.choose(topic, record.key, record.value, record.partition, choices)
+            batch, place, look = self._accumulator.append(
+                TopicPartition(topic, index),
+                record.key,
+                record.value,
+                record.headers,
+                record.timestamp_ms,
+                record.size,
+                now_ms(),
+            )
+            if record.on_delivery is not None:
+                batch.callbacks.append((place, record.on_delivery))
+            if record.partition is None:
+                self._chooser.appended(
+                    topic,
+                    index,
+                    record.size,
+                    choices,
+                    self._accumulator.queue_lengths,
+                    is_batch_full=batch.is_closed,
+                )
+        if look:
+            self._sender.nudge()
+        return Delivery(batch.outcome, place)
+
+    def _check_many(self, topic: str, values: object) -> list[bytes]:
+        self._check_open()
+        if not isinstance(values, Iterable) or isinstance(values, str | bytes | bytearray | memoryview):
+            raise UsageError(f"send_many takes many values, not {values!r}")
+        checked = list(values)
+        if self._value is not None or not set(map(type, checked)) <= {bytes}:
+            made = [to_bytes("value", value, self._value, topic) for value in checked]
+            checked = [value for value in made if value is not None]
+            if len(checked) < len(made):
+                raise UsageError("send_many takes values that are not None; send() takes tombstones")
+        if checked:
+            self._check_size(topic, max(map(len, checked)) + MAX_RECORD_OVERHEAD)
+        return checked
+
+    def _try_many(
+        self, topic: str, values: Sequence[bytes], partition: int | None, timestamp_ms: int
+    ) -> tuple[BatchOutcome, int, int] | TopicNeeded | RoomNeeded:
+        """Add as many values as one batch takes."""
+        with self._lock:
+            choices = self._chooser.choices(topic, self._network.view)
+            if choices is None:
+                return TopicNeeded(topic)
+            # Room for a whole batch at a time: records that wait for room would make small batches.
+            size = max(min(self.config.batch_size, self.config.buffer_memory), len(values[0]) + MAX_RECORD_OVERHEAD)
+            if not self._accumulator.has_room(size):
+                return RoomNeeded(size)
+            index = self._chooser.choose(topic, None, values[0], partition, choices)
+            batch, place, count = self._accumulator.append_many(
+                TopicPartition(topic, index), values, timestamp_ms, now_ms()
+            )
+            if partition is None:
+                self._chooser.appended(
+                    topic,
+                    index,
+                    self.config.batch_size if batch.is_closed else batch.byte_count,
+                    choices,
+                    self._accumulator.queue_lengths,
+                    is_batch_full=batch.is_closed,
+                )
+        self._sender.nudge()
+        return batch.outcome, place, count
+
+    # -- waiting
+
+    def _begin_urgent(self) -> None:
+        """Somebody waits for what is here: batches do not linger until ``_end_urgent``."""
+        with self._lock:
+            self._accumulator.is_urgent += 1
+        self._sender.nudge()
+
+    def _end_urgent(self) -> None:
+        with self._lock:
+            self._accumulator.is_urgent -= 1
+
+    def _unfinished(self) -> list[BatchOutcome]:
+        with self._lock:
+            return [batch.outcome for batch in self._accumulator.unfinished()]
+
+    def _buffer_full(self, size: int) -> BufferFull:
+        return BufferFull(size, self.config.buffer_memory, self.config.max_block_ms / 1000)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts by their Prometheus names; may be called from any thread."""
+        named = {f"seamark_producer_{name}_total": float(count) for name, count in self._sender.counts.items()}
+        named["seamark_producer_buffered_bytes"] = float(self._accumulator.byte_count)
+        return named
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{self._accumulator.byte_count} bytes on the way"
+        return f"{type(self).__name__}({', '.join(self.config.bootstrap_servers)}, {state})"
+
+
+def read_timestamp(timestamp_ms: int | None) -> int:
+    if timestamp_ms is None:
+        return int(time.time() * 1000)
+    if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
+        raise UsageError(f"a timestamp is a whole number of milliseconds since 1970, not {timestamp_ms!r}")
+    if not 0 <= timestamp_ms <= _LARGEST_TIMESTAMP:
+        raise UsageError(f"a timestamp is not negative and has 63 bits, unlike {timestamp_ms}")
+    return timestamp_ms
+
+
+def _read_headers(headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]) -> Headers:
+    pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise UsageError(f"headers are pairs of a name and bytes, not {pair!r}")
+        if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
+            raise UsageError(f"the value of header {pair[0]!r} is {type(pair[1]).__name__}, not bytes")
+        if not pair[0].isprintable() and not _is_utf8(pair[0]):
+            raise UsageError(f"the name of header {pair[0]!r} cannot be written as UTF-8")
+    return pairs
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _abandon(io: IoThread, sender: ProducerSender) -> None:
+    if io.owner_is_here and io.loop.is_running():
+        io.submit(sender.shut(OperationTimedOut("a producer that was never closed", 0.0)))
+
+
+def run_of(runs: list[tuple[BatchOutcome, int, int]]) -> DeliveryRun:
+    return DeliveryRun(tuple(runs))

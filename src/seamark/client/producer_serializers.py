@@ -1,0 +1,68 @@
+r"""How keys and values become bytes: ``Producer(key=…, value=…)``, the counterpart of ``deserializers``.
+
+>>> load_serializer("value", "json")({"a": 1}), load_serializer("key", int)(42)
+(b'{"a":1}', b'\x00\x00\x00\x00\x00\x00\x00*')
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from seamark.errors import UsageError
+
+Serializer = Callable[[Any], bytes]
+
+_LONG = Struct(">q")
+_DOUBLE = Struct(">d")
+
+
+def load_serializer(part: str, wanted: object) -> Serializer | None:
+    """The function for what the user wrote, or None for bytes as they are."""
+    if wanted is None or wanted is bytes or wanted == "bytes":
+        return None
+    named = _NAMED.get(wanted) if isinstance(wanted, type | str) else None
+    if named is not None:
+        return named
+    if callable(wanted):
+        return wanted
+    raise UsageError(f'{part}={wanted!r}: a serializer is bytes, str, int, float, "json" or a function to bytes')
+
+
+def to_bytes(part: str, content: Any, serializer: Serializer | None, topic: str) -> bytes | None:
+    """The bytes of a key or value; None stays None. UsageError names the part and topic."""
+    if content is None:
+        return None
+    if serializer is not None:
+        try:
+            content = serializer(content)
+        except Exception as error:
+            raise UsageError(
+                f"the {part} of a record for topic {topic!r} cannot be serialized: {type(error).__name__}: {error}"
+            ) from error
+    if type(content) is bytes:
+        return content
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise UsageError(
+        f"the {part} of a record for topic {topic!r} is {type(content).__name__}, not bytes: give Producer({part}=…) "
+        "a serializer"
+    )
+
+
+def _write_json(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+_NAMED: dict[object, Serializer] = {
+    str: str.encode,
+    "str": str.encode,
+    int: _LONG.pack,
+    "int": _LONG.pack,
+    float: _DOUBLE.pack,
+    "float": _DOUBLE.pack,
+    "json": _write_json,
+    dict: _write_json,
+}

@@ -1,0 +1,89 @@
+"""What a member does with its assignment: give up, take over, tell the listener of both (C16, C30).
+
+Ownership changes after ``on_revoked`` and before ``on_assigned``: the first may still commit for what goes, the second
+may already seek in what came. Partitions are fetched only when ``on_assigned`` has returned. ``on_assigned`` is called
+for every assignment, also with nothing new; when it raises it is called again, with the same partitions, by the next
+poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seamark.assignors import Assignor
+from seamark.client.joining import read_assignment
+from seamark.client.membership_effects import CallListener, ListenerCall, Own, Raise, Release
+from seamark.client.membership_standing import Standing
+from seamark.client.rebalance_attempt import JoinAttempt
+from seamark.client.rebalance_ownership import after_sync
+from seamark.errors import SeamarkError
+
+
+class Completion:
+    def __init__(self, standing: Standing, assignors: Mapping[str, Assignor]) -> None:
+        self._standing = standing
+        self._assignors = assignors
+        # The call whose return is awaited, and for which attempt.
+        self.calling: tuple[ListenerCall, JoinAttempt] | None = None
+
+    def advance(self, attempt: JoinAttempt, topics: tuple[str, ...]) -> bool:
+        """Do the next step; True when there is none left."""
+        standing = self._standing
+        assert attempt.assignment is not None
+        if attempt.is_owned and attempt.difference is None:
+            return True
+        if attempt.difference is None:
+            try:
+                assignment = read_assignment(attempt.assignment)
+            except SeamarkError as error:
+                standing.request_rejoin("the assignment could not be read")
+                standing.do(Raise(error))
+                return True
+            strangers = sorted({partition.topic for partition in assignment.partitions}.difference(topics))
+            if strangers:
+                standing.request_rejoin(
+                    f"received assignments do not match current subscription: {', '.join(strangers)}"
+                )
+                return True
+            attempt.difference = after_sync(standing.owned, assignment.partitions)
+        if attempt.difference.revoked and not attempt.is_revoked_called:
+            self._call(ListenerCall.REVOKED, attempt)
+            return False
+        if not attempt.is_owned:
+            assignment = read_assignment(attempt.assignment)
+            assignor = self._assignors.get(standing.generation.protocol or "")
+            if assignor is not None:
+                try:
+                    assignor.on_assignment(assignment, standing.generation.generation_id)
+                except Exception as error:  # noqa: BLE001 - a custom assignor's failure must not cost the assignment
+                    standing.log("error", "on_assignment", f"assignor {assignor.name!r} failed: {error}")
+            standing.owned = assignment.partitions
+            standing.do(Own(assignment.partitions))
+            attempt.is_owned = True
+        self._call(ListenerCall.ASSIGNED, attempt)
+        return False
+
+    def _call(self, call: ListenerCall, attempt: JoinAttempt) -> None:
+        assert attempt.difference is not None
+        self.calling = (call, attempt)
+        partitions = attempt.difference.revoked if call is ListenerCall.REVOKED else attempt.difference.added
+        self._standing.do(CallListener(call, partitions))
+
+    def listener_returned(self, error: BaseException | None) -> BaseException | None:
+        """What to raise from poll, if anything, now that the awaited call is over."""
+        assert self.calling is not None
+        (call, attempt), self.calling = self.calling, None
+        assert attempt.difference is not None
+        if call is ListenerCall.REVOKED:
+            attempt.is_revoked_called = True
+            attempt.listener_error = error
+            self._standing.request_rejoin("need to revoke partitions and re-join")
+            return None
+        first_error, attempt.listener_error = attempt.listener_error or error, None
+        if error is None:
+            self._standing.do(Release(attempt.difference.added))
+            attempt.difference = None
+        return first_error
+
+    def abandon(self) -> None:
+        self.calling = None

@@ -1,0 +1,47 @@
+"""A group whose broker goes away and comes back: nobody loses a record, nobody needs to be restarted."""
+
+import time
+
+import pytest
+
+from seamark.client import Admin, TopicPartition
+from seamark.client.admin_types import NewTopic
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.consumers import Consumers, poll_all, shares
+from tests.support.produced import produce
+
+
+# covers: B11, C31, F21, F23
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_survives_the_restart_of_its_broker(fresh_name, strategy):
+    topic, group = fresh_name("topic"), fresh_name("group")
+    with ApacheKafka("4.1.0", None) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([NewTopic(topic, 4, 1)]).raise_if_failed()
+        made = Consumers(broker.bootstrap)
+        make = {"partition_assignment_strategy": strategy, "auto_commit_interval_ms": 200}
+        members = [made.add(group, [topic], **make) for _ in range(2)]
+        try:
+            poll_all(members, shares(members, 4))
+            for index in range(4):
+                produce(broker.bootstrap, TopicPartition(topic, index), [b"before"] * 10)
+            seen = []
+            poll_all(members, lambda: len(seen) >= 40, collect=seen)
+            broker.kill()
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                for member in members:
+                    member.poll(0.1)
+            broker.start()
+            poll_all(members, shares(members, 4), timeout=60)
+            for index in range(4):
+                produce(broker.bootstrap, TopicPartition(topic, index), [b"after"] * 10)
+            found = {(record.partition, record.offset) for record in seen}
+            after = []
+            poll_all(members, lambda: len({(r.partition, r.offset) for r in after} - found) == 40, collect=after)
+            for member in members:
+                member.commit()
+        finally:
+            made.close()

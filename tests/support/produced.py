@@ -1,0 +1,47 @@
+"""Records for tests that need some: written with one request, without a producer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from seamark.client.config import ClientConfig
+from seamark.client.deadline import Deadline
+from seamark.client.errors import broker_error
+from seamark.client.io_thread import IoThread
+from seamark.client.network import NetworkClient
+from seamark.topic_partition import TopicPartition
+from seamark.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+from seamark.wire.records import Record as WireRecord
+from seamark.wire.records import encode_batch
+
+
+def produce(
+    bootstrap: str, partition: TopicPartition, values: list[bytes], timestamp_ms: int = 1_700_000_000_000
+) -> int:
+    """Append the values to the partition, a millisecond apart; gives the offset of the first."""
+    batch = encode_batch([WireRecord(index, timestamp_ms + index, value=value) for index, value in enumerate(values)])
+    data = ProduceRequestPartition(index=partition.partition, records=batch)
+    request = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[ProduceRequestTopic(name=partition.topic, partition_data=[data])]
+    )
+
+    async def send():
+        network = NetworkClient(ClientConfig.from_options({"bootstrap.servers": bootstrap}))
+        try:
+            for _ in range(100):
+                response = await network.send_to_leader(partition, request, ProduceResponse, deadline=Deadline(20))
+                answer = response.responses[0].partition_responses[0]
+                if answer.error_code == 0:
+                    return answer.base_offset
+                network.request_refresh()
+                await asyncio.sleep(0.1)
+            raise broker_error(answer.error_code, "Produce", str(partition))
+        finally:
+            await network.close()
+
+    return IoThread.get().run(send())
