@@ -1,0 +1,86 @@
+"""Commits under way: which decisions were sent with which ticket, what their answers mean, and when to give up.
+
+One periodic commit is under way at a time, so that an older one can never overtake a newer one. A refused commit is
+said again by the next run; commits that fail for too long stop the consumer, which would else work on in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seamark.parallel.actions import CommitOffsets
+from seamark.parallel.commit_schedule import CommitDue
+from seamark.parallel.committer import Decision, OffsetCommitter
+from seamark.parallel.ports import MetadataTooLong, ToCommit
+from seamark.parallel.settings import Commit
+from seamark.topic_partition import TopicPartition
+
+# Kafka's default for max.poll.interval.ms: after that long without progress a member counts as stuck.
+GIVE_UP_AFTER_S = 300.0
+
+
+class CommitTickets:
+    def __init__(self, committer: OffsetCommitter[TopicPartition], policy: Commit, now: float) -> None:
+        self._committer = committer
+        self._due = CommitDue(policy, now)
+        self._under_way: dict[int, list[Decision[TopicPartition]]] = {}
+        self._next_ticket = 1
+        self._failing_since: float | None = None
+        self.refused = 0
+        self.accepted = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._under_way)
+
+    @property
+    def may_hurry(self) -> bool:
+        """Whether a commit may be sent before it is due. After a refusal not: asking at once would be a busy loop."""
+        return not self._under_way and self._failing_since is None
+
+    def has(self, ticket: int) -> bool:
+        """Whether the answer to ``ticket`` is still owed."""
+        return ticket in self._under_way
+
+    def ended(self, records: int) -> None:
+        """So many more records are over."""
+        self._due.records += records
+
+    def is_due(self, now: float) -> bool:
+        return not self._under_way and self._due.is_due(now)
+
+    def next_at(self) -> float:
+        return self._due.next_at()
+
+    def make(self, now: float, *, must_wait: bool = False) -> CommitOffsets | None:
+        """Run the committer; None if there is nothing new to say. Raises BrokenPromise if it cannot compute."""
+        self._due.committed(now)
+        news = [decision for decision in self._committer.run() if not decision.is_repeat]
+        if not news:
+            return None
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        self._under_way[ticket] = news
+        offsets = {decision.key: ToCommit(decision.offset, decision.metadata) for decision in news}
+        return CommitOffsets(ticket, offsets, must_wait)
+
+    def finished(self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float) -> str | None:
+        """The answer came; a partition that it does not mention was refused. The reason to stop, if there is one."""
+        sent = self._under_way.pop(ticket, [])
+        good = [decision for decision in sent if decision.key in results and results[decision.key] is None]
+        bad = [decision for decision in sent if decision not in good]
+        self._committer.published(good)
+        self._committer.not_published(bad)
+        self.accepted += len(good)
+        self.refused += len(bad)
+        if any(isinstance(results.get(decision.key), MetadataTooLong) for decision in bad):
+            self._committer.shorten_metadata()
+        if good or not bad:
+            self._failing_since = None
+            return None
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since < GIVE_UP_AFTER_S:
+            return None
+        error = results.get(bad[0].key)
+        return f"no commit was accepted for {now - self._failing_since:.0f} s, the last error for {bad[0].key}: {error}"

@@ -1,0 +1,155 @@
+"""How records end: done, tried again, written to the dead-letter topic, parked, skipped, or stopping everything.
+
+Owns what waits for a second attempt or a decision, and the copies on their way to the dead-letter topic. Whatever the
+end, it happens once: the frontier hears of it, the bytes are given back, and the lane is opened when nothing of the
+record is running any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from seamark.errors import SeamarkError, UsageError
+from seamark.parallel.actions import WriteDeadLetter
+from seamark.parallel.budget import Budget
+from seamark.parallel.committer import OffsetCommitter
+from seamark.parallel.lanes import Lanes
+from seamark.parallel.retries import (
+    FailureRatio,
+    ParkRecord,
+    RetryQueue,
+    RunAgain,
+    SendToDeadLetters,
+    SkipRecord,
+    decide,
+)
+from seamark.parallel.settings import Retry, Then
+from seamark.parallel.tally import Tally
+from seamark.parallel.work import Where, Work
+from seamark.topic_partition import TopicPartition
+
+
+class GivenUpByCall(SeamarkError):
+    """Somebody asked for the record to be given up; no handler failed."""
+
+
+class Endings:
+    """Methods that can end everything return the reason, else None."""
+
+    def __init__(
+        self,
+        committer: OffsetCommitter[TopicPartition],
+        lanes: Lanes,
+        budget: Budget,
+        tally: Tally,
+        *,
+        retry: Retry,
+        then: Then,
+        chance: Callable[[], float],
+    ) -> None:
+        self._committer = committer
+        self._lanes = lanes
+        self._budget = budget
+        self._tally = tally
+        self._retry = retry
+        self._then = then
+        self._chance = chance
+        self._ratio = FailureRatio(then)
+        self.retries = RetryQueue()
+        self.parked: dict[Work, None] = {}
+        # With the bytes of the copy.
+        self.dead_lettering: dict[Work, int] = {}
+
+    def done(self, works: Sequence[Work]) -> None:
+        self._over(works)
+        self._tally.done += len(works)
+        self._ratio.succeeded(len(works))
+
+    def judge(self, work: Work, error: BaseException, now: float, letters: list[WriteDeadLetter]) -> str | None:
+        """An attempt failed: decide what follows."""
+        verdict = decide(work, error, self._retry, self._then, self._chance, len(self.parked))
+        if isinstance(verdict, RunAgain):
+            work.where = Where.RETRYING
+            self.retries.add(now + verdict.delay, work)
+            self._tally.retried += 1
+            return None
+        if isinstance(verdict, SendToDeadLetters):
+            work.where = Where.DEAD_LETTERING
+            if work not in self.dead_lettering:
+                letters.append(self.send(work, verdict.topic, error))
+            return None
+        if isinstance(verdict, SkipRecord):
+            return self.skip(work)
+        self.park(work)
+        return None if isinstance(verdict, ParkRecord) else verdict.reason
+
+    def park(self, work: Work) -> None:
+        work.where = Where.PARKED
+        self.parked[work] = None
+
+    def skip(self, work: Work) -> str | None:
+        self._tally.skipped += 1
+        return self._give_up(work)
+
+    def send(self, work: Work, topic: str, error: BaseException | None = None) -> WriteDeadLetter:
+        if work in self.dead_lettering:
+            raise UsageError(f"{work.partition} offset {work.offset} is being written to a dead-letter topic already")
+        if work.where is not Where.RUNNING:
+            self._no_longer_waits(work)
+            work.where = Where.DEAD_LETTERING
+        # The copy counts as long as it is on its way.
+        self.dead_lettering[work] = work.size_bytes
+        self._budget.hold(work.partition, work.size_bytes, 0)
+        return WriteDeadLetter(work, topic, error or work.error or GivenUpByCall("it was given up by call"))
+
+    def written(self, work: Work, error: BaseException | None, *, is_live: bool) -> str | None:
+        """The dead letter is stored, or ``error`` says why not: then the record is kept and everything stops."""
+        size = self.dead_lettering.pop(work, None)
+        if size is None:
+            raise UsageError(f"{work!r} was not on its way to a dead-letter topic")
+        self._budget.give_back(work.partition, size, 0)
+        if not is_live:
+            if work.where is Where.DEAD_LETTERING:
+                self._budget.give_back(work.partition, work.size_bytes)
+            return None
+        if error is not None:
+            if work.where is Where.DEAD_LETTERING:
+                self.park(work)
+            return f"{work.partition} offset {work.offset} could not be written to its dead-letter topic: {error}"
+        self._tally.dead_lettered += 1
+        return self._give_up(work)
+
+    def drop(self, partition: TopicPartition) -> list[Work]:
+        """Forget what waits for an attempt or a decision of a partition that goes."""
+        dropped = self.retries.drop(lambda work: work.partition == partition)
+        dropped += [work for work in self.parked if work.partition == partition]
+        for work in dropped:
+            self.parked.pop(work, None)
+        return dropped
+
+    def _give_up(self, work: Work) -> str | None:
+        """The record will not be done, and the frontier may pass it."""
+        if work.where is Where.OVER:
+            return None
+        is_running = work.where is Where.RUNNING
+        self._no_longer_waits(work)
+        self._over([work])
+        if not is_running:
+            # A running one keeps its lane and its bytes until its call ends.
+            self._lanes.release([work])
+            self._budget.give_back(work.partition, work.size_bytes)
+        self._ratio.ended(is_given_up=True)
+        return self._ratio.exceeded()
+
+    def _no_longer_waits(self, work: Work) -> None:
+        if work.where is Where.RETRYING:
+            self.retries.drop(lambda each: each is work)
+        self.parked.pop(work, None)
+
+    def _over(self, works: Sequence[Work]) -> None:
+        ends: dict[tuple[TopicPartition, int], list[int]] = {}
+        for work in works:
+            work.where = Where.OVER
+            ends.setdefault((work.partition, work.term), []).append(work.offset)
+        for (partition, term), offsets in ends.items():
+            self._committer.done(partition, term, offsets)

@@ -1,0 +1,412 @@
+"""The scheduler of a parallel consumer without threads, loops or sockets: events come in, actions go out.
+
+Owns how frontier, lanes, retries, budget and commits play together. One owner calls it; each event is given the time
+and returns the actions that follow. The invariants, which a simulation checks after every step: a polled record is run
+until it is over or its partition goes; of one key one call is under way; a commit never passes a record that is not
+over; what an older term reports changes nothing.
+
+Delivery. At least once: a record is over when its handler is through with it. At most once: records wait until the
+commit behind them is accepted, and are run once. Whole batch: as at least once, committed poll by poll.
+
+A batch that fails is taken apart and its records run one by one, so that one bad record is not blamed on the others;
+this costs no attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from seamark.errors import UsageError
+from seamark.parallel.actions import (
+    Action,
+    PausePartitions,
+    ResumePartitions,
+    StartCall,
+    Stopped,
+    WriteDeadLetter,
+)
+from seamark.parallel.budget import Budget, record_size
+from seamark.parallel.commit_tickets import CommitTickets
+from seamark.parallel.committer import OffsetCommitter
+from seamark.parallel.endings import Endings
+from seamark.parallel.frontier import BrokenPromise
+from seamark.parallel.lanes import Lanes
+from seamark.parallel.order import lane_of
+from seamark.parallel.ports import Committed, Polled
+from seamark.parallel.settings import DeadLetter, Retry, Settings
+from seamark.parallel.stall import Stall, holding_back
+from seamark.parallel.starts import Starts
+from seamark.parallel.stays import Stay, Stays
+from seamark.parallel.tally import Tally
+from seamark.parallel.withheld import Withheld, WithheldPoll
+from seamark.parallel.work import Where, Work
+from seamark.topic_partition import TopicPartition
+from seamark.wire import done_ahead
+from seamark.wire.done_ahead import DoneAhead
+
+
+@dataclass(slots=True)
+class _Stopping:
+    reason: str | None
+    deadline: float
+    final_ticket: int | None = None
+
+
+class Engine:
+    def __init__(
+        self, settings: Settings, now: float, *, chance: Callable[[], float], seconds: Callable[[], float] | None = None
+    ) -> None:
+        """``chance`` gives numbers from 0 to 1 for jitter; ``seconds`` measures the committer's runs."""
+        self.settings = settings
+        self.tally = Tally()
+        self._is_at_most_once = settings.delivery == "at_most_once"
+        self._committer: OffsetCommitter[TopicPartition] = OffsetCommitter(
+            metadata_length=settings.metadata_length,
+            whole_polls=settings.delivery == "whole_batch",
+            at_once=self._is_at_most_once,
+            seconds=seconds or (lambda: 0.0),
+        )
+        self._tickets = CommitTickets(self._committer, settings.commit, now)
+        self._lanes = Lanes(settings.concurrency)
+        self._lane_of = lane_of(settings.order)
+        self._starts = Starts(self._lanes, settings.batch)
+        self._budget = Budget(settings.buffer_bytes, settings.buffer_records)
+        self._endings = Endings(
+            self._committer,
+            self._lanes,
+            self._budget,
+            self.tally,
+            # A second attempt would be a second delivery.
+            retry=Retry(attempts=1) if self._is_at_most_once else settings.retry,
+            then=settings.then,
+            chance=chance,
+        )
+        self._stays = Stays(self._committer)
+        self._withheld = Withheld()
+        self._stopping: _Stopping | None = None
+        self._is_over = False
+
+    # What the group says.
+
+    def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
+        for partition, (offset, metadata) in committed.items():
+            self._end_stay(partition)
+            found = done_ahead.read(metadata, offset) if offset >= 0 else None
+            if isinstance(found, done_ahead.Refusal) and found.kind != "empty":
+                self.tally.foreign_metadata += 1
+            known = found if isinstance(found, DoneAhead) else None
+            self._stays.begin(partition, offset, known, (offset, metadata) if offset >= 0 else None)
+            self._budget.assigned([partition])
+        return self._step(now)
+
+    def revoked(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
+        """These are to go: start nothing more of them. When ``is_drained``, or the time is up, call ``release``."""
+        for partition in partitions:
+            stay = self._stays.get(partition)
+            if stay is not None:
+                stay.is_draining = True
+                if self._is_at_most_once:
+                    # What is committed already runs now or never.
+                    self._give_back(self._withheld.drop(partition))
+                else:
+                    self._drop_waiting(partition)
+        return self._step(now)
+
+    def is_drained(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether nothing of these is running, being written, or committed and still to be run."""
+        going = set(partitions)
+        busy = (*self._lanes.running(), *self._endings.dead_lettering)
+        if any(work.partition in going and self._stays.is_live(work) for work in busy):
+            return False
+        return not self._is_at_most_once or not any(map(self._lanes.has_waiting, going))
+
+    def release(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
+        """Commit what is over and let go; results that come later are late."""
+        actions: list[Action] = []
+        self._commit(now, actions, must_wait=True)
+        for partition in partitions:
+            self._end_stay(partition)
+        return actions + self._step(now)
+
+    def lost(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
+        """These are somebody else's already: nothing is committed."""
+        for partition in partitions:
+            self._end_stay(partition)
+        return self._step(now)
+
+    # What came and what became of it.
+
+    def polled(self, polled: Polled, now: float) -> list[Action]:
+        partition = polled.partition
+        stay = self._stays.get(partition)
+        if stay is None or stay.is_draining:
+            self.tally.unowned += len(polled.records)
+            return self._step(now)
+        if polled.records:
+            first = polled.records[0].offset
+            if first < stay.position:
+                stay = self._start_over(partition, first)
+            works = self._works_of(stay, polled, now)
+            # In flight before anything can run (H17).
+            offsets = [record.offset for record in polled.records]
+            if self._is_at_most_once:
+                self._withheld.add(WithheldPoll(partition, stay.term, offsets, polled.position, works))
+            else:
+                by_offset = {work.offset: work for work in works}
+                items = [by_offset.get(offset) for offset in offsets]
+                self._committer.in_flight(partition, stay.term, offsets, items, polled.position)
+                self._lanes.add(works)
+            stay.position = max(offsets[-1] + 1, polled.position)
+            self.tally.polled += len(offsets)
+            self.tally.spared += len(offsets) - len(works)
+        elif polled.position > stay.position:
+            if self._is_at_most_once:
+                self._withheld.add(WithheldPoll(partition, stay.term, [], polled.position, []))
+            else:
+                self._committer.in_flight(partition, stay.term, [], [], polled.position)
+            stay.position = polled.position
+        return self._step(now)
+
+    def succeeded(self, call: StartCall, now: float) -> list[Action]:
+        self._lanes.hold(call.works)
+        live = [work for work in call.works if self._stays.is_live(work) and work.where is not Where.OVER]
+        self._count_late(call.works)
+        self._endings.done(live)
+        self._tickets.ended(len(live))
+        self._lanes.release(call.works)
+        self._give_back(call.works)
+        return self._step(now)
+
+    def failed(self, call: StartCall, error: BaseException, now: float) -> list[Action]:
+        """The handler raised, timed out or died; whatever it did, its records are not done."""
+        letters: list[WriteDeadLetter] = []
+        self._lanes.hold(call.works)
+        self._count_late(call.works)
+        self.tally.failed += 1
+        staying = [work for work in call.works if self._is_ours(work)]
+        kept_lanes = {(work.partition, work.lane) for work in staying}
+        kept = set(staying)
+        going = [work for work in call.works if work not in kept]
+        self._lanes.release([work for work in going if (work.partition, work.lane) not in kept_lanes])
+        self._give_back(going)
+        for work in staying:
+            work.where = Where.WAITING
+            work.error = error
+            work.alone = True
+        if len(call.works) > 1 and not self._is_at_most_once:
+            self._lanes.retry(staying)
+        else:
+            self._judge(staying, error, now, letters)
+        return [*letters, *self._step(now)]
+
+    def dead_letter_written(self, work: Work, error: BaseException | None, now: float) -> list[Action]:
+        self._stop_for(self._endings.written(work, error, is_live=self._stays.is_live(work)), now)
+        return self._step(now)
+
+    def commit_finished(
+        self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float
+    ) -> list[Action]:
+        reason = self._tickets.finished(ticket, results, now)
+        accepted, refused = self._withheld.answered(ticket, results)
+        for work in accepted:
+            if self._stays.is_live(work):
+                self._lanes.add([work])
+            else:
+                self._give_back([work])
+        for work in refused:
+            if self._stays.may_run(work):
+                self._withheld.wait_again(work)
+            else:
+                self._give_back([work])
+        self._stop_for(reason, now)
+        return self._step(now)
+
+    def tick(self, now: float) -> list[Action]:
+        return self._step(now)
+
+    def stop(self, now: float, drain: float | None = None) -> list[Action]:
+        """Start nothing more, wait for what is running, commit, end."""
+        self._begin_stop(now, None, drain)
+        return self._step(now)
+
+    # What an operator says.
+
+    def skip(self, partition: TopicPartition, offset: int, now: float) -> list[Action]:
+        """Let the frontier pass a record that holds it back; what its handler reports later is of no account."""
+        self._stop_for(self._endings.skip(self._decidable(partition, offset)), now)
+        return self._step(now)
+
+    def dead_letter(self, partition: TopicPartition, offset: int, now: float, topic: str | None = None) -> list[Action]:
+        """Write the record to the dead-letter topic, then let the frontier pass it."""
+        work = self._decidable(partition, offset)
+        policy = self.settings.then if isinstance(self.settings.then, DeadLetter) else DeadLetter()
+        return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
+
+    def stalls(self, now: float, after: float | None = None) -> list[Stall]:
+        limit = self.settings.stall_after if after is None else after
+        return holding_back(self._committer.frontiers(), now, limit)
+
+    # What the shell reads.
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    @property
+    def budget(self) -> Budget:
+        return self._budget
+
+    @property
+    def committer(self) -> OffsetCommitter[TopicPartition]:
+        return self._committer
+
+    @property
+    def tickets(self) -> CommitTickets:
+        return self._tickets
+
+    def terms(self) -> dict[TopicPartition, int]:
+        return self._stays.terms()
+
+    def parked(self) -> list[Work]:
+        return list(self._endings.parked)
+
+    def next_at(self) -> float:
+        """When ``tick`` has something to do at the latest."""
+        deadline = self._stopping.deadline if self._stopping is not None else None
+        times = (self._tickets.next_at(), self._endings.retries.next_at(), self._starts.next_at(), deadline)
+        return min(time for time in times if time is not None)
+
+    # Stays.
+
+    def _start_over(self, partition: TopicPartition, position: int) -> Stay:
+        """The partition is read from an earlier offset: a seek, or a log that was cut."""
+        self._drop_waiting(partition)
+        return self._stays.begin(partition, position)
+
+    def _end_stay(self, partition: TopicPartition) -> None:
+        if self._stays.get(partition) is not None:
+            self._drop_waiting(partition)
+            self._stays.end(partition)
+            self._budget.released([partition])
+
+    def _drop_waiting(self, partition: TopicPartition) -> None:
+        """Forget what is not running of the partition; it stays in flight, so it is not committed."""
+        self._give_back(self._lanes.drop(partition))
+        self._give_back(self._endings.drop(partition))
+        self._give_back(self._withheld.drop(partition))
+
+    def _give_back(self, works: Iterable[Work]) -> None:
+        for work in works:
+            self._budget.give_back(work.partition, work.size_bytes)
+
+    def _works_of(self, stay: Stay, polled: Polled, now: float) -> list[Work]:
+        works = []
+        known = stay.known_done
+        for record in polled.records:
+            if known is not None and record.offset in known:
+                continue
+            size = record_size(record)
+            lane = self._lane_of(record.key)
+            works.append(
+                Work(polled.partition, stay.term, record.offset, record, lane=lane, size_bytes=size, since=now)
+            )
+        self._budget.hold(polled.partition, sum(work.size_bytes for work in works), len(works))
+        return works
+
+    # Ends.
+
+    def _is_ours(self, work: Work) -> bool:
+        if work.where is Where.OVER:
+            return False
+        # At most once nobody else will run it, so what becomes of it is decided here to the end.
+        return self._stays.is_live(work) if self._is_at_most_once else self._stays.may_run(work)
+
+    def _judge(self, works: Sequence[Work], error: BaseException, now: float, letters: list[WriteDeadLetter]) -> None:
+        # Of records that shared a call and a lane the last keeps the lane closed; the lane must be opened only once.
+        holders = {(work.partition, work.lane): work for work in works}
+        for work in works:
+            if holders[work.partition, work.lane] is not work:
+                work.lane = None
+            work.attempts += 1
+            self._stop_for(self._endings.judge(work, error, now, letters), now)
+
+    def _count_late(self, works: Sequence[Work]) -> None:
+        self.tally.late += sum(not self._stays.is_live(work) for work in works)
+
+    def _decidable(self, partition: TopicPartition, offset: int) -> Work:
+        frontier = self._committer.frontiers().get(partition)
+        work: Work | None = frontier.item(offset) if frontier is not None else None
+        if work is None or not self._stays.is_live(work):
+            raise UsageError(f"{partition} offset {offset} is not in flight here")
+        if work.where not in (Where.RUNNING, Where.RETRYING, Where.PARKED):
+            raise UsageError(f"{partition} offset {offset} cannot be given up: it is {work.where.value}")
+        return work
+
+    # Each step.
+
+    def _begin_stop(self, now: float, reason: str | None, drain: float | None = None) -> None:
+        if self._stopping is None:
+            self._stopping = _Stopping(reason, now + (self.settings.drain if drain is None else drain))
+
+    def _stop_for(self, reason: str | None, now: float) -> None:
+        if reason is not None:
+            self._begin_stop(now, reason)
+
+    def _step(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        if self._is_over:
+            return actions
+        if self._stopping is None:
+            for work in self._endings.retries.take_due(now):
+                self._lanes.retry([work])
+            changes = self._budget.changes()
+            if changes.pause:
+                actions.append(PausePartitions(changes.pause))
+            if changes.resume:
+                actions.append(ResumePartitions(changes.resume))
+        if self._stopping is None or self._is_at_most_once:
+            actions += self._starts.calls(now)
+        if self._tickets.is_due(now) or (self._withheld and self._tickets.may_hurry):
+            self._commit(now, actions)
+        if self._stopping is not None:
+            self._finish_stop(self._stopping, now, actions)
+        return actions
+
+    def _commit(self, now: float, actions: list[Action], *, must_wait: bool = False) -> int | None:
+        withheld: list[Work] = []
+        if self._stopping is None:
+            polls, withheld = self._withheld.take()
+            for poll in polls:
+                self._committer.in_flight(poll.partition, poll.term, poll.offsets, None, poll.position)
+        try:
+            action = self._tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
+        except BrokenPromise as broken:
+            # Nothing that is known can be trusted, so nothing more is committed.
+            self._is_over = True
+            actions.append(Stopped(f"the committer cannot go on: {broken}"))
+            return None
+        if action is None:
+            # All that was polled is committed already.
+            self._lanes.add(withheld)
+            return None
+        self._withheld.sent(action.ticket, withheld)
+        actions.append(action)
+        return action.ticket
+
+    def _is_busy(self) -> bool:
+        """Whether a stop waits for something; at most once, also for what is committed and not yet run."""
+        if self._lanes.calls or self._endings.dead_lettering:
+            return True
+        return self._is_at_most_once and (self._tickets.is_under_way or self._lanes.waiting_count > 0)
+
+    def _finish_stop(self, stopping: _Stopping, now: float, actions: list[Action]) -> None:
+        if self._is_over:
+            return
+        if now < stopping.deadline and self._is_busy():
+            return
+        if stopping.final_ticket is None:
+            stopping.final_ticket = self._commit(now, actions, must_wait=True) or 0
+        if not self._is_over and not self._tickets.has(stopping.final_ticket):
+            self._is_over = True
+            actions.append(Stopped(stopping.reason))

@@ -1,0 +1,100 @@
+"""The one narrow port to Kafka: what a parallel consumer needs of a client, and nothing else.
+
+An adapter owns the connection to the group. All calls come from one thread. Terms are the runtime's own numbers: an
+adapter only says when a partition came and went, and the runtime stamps what it polls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from seamark.errors import SeamarkError
+from seamark.topic_partition import TopicPartition
+
+
+class MetadataTooLong(SeamarkError):
+    """The broker refused a commit because of the length of its metadata; adapters translate to this."""
+
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Message(Protocol):
+    """A polled record; both clients' own record types are one."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> Any: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+
+
+class Committed(NamedTuple):
+    """What the group had committed when a partition was assigned; offset -1 if nothing."""
+
+    offset: int
+    metadata: str = ""
+
+
+class Polled(NamedTuple):
+    """Records of one partition, upwards; ``position`` is where the next poll goes on, -1 if that is not known."""
+
+    partition: TopicPartition
+    records: Sequence[Message]
+    position: int = -1
+
+
+class ToCommit(NamedTuple):
+    offset: int
+    metadata: str
+
+
+class Rebalance(Protocol):
+    """What the runtime wants to hear; called from inside ``poll`` and ``close``, on the thread that called those."""
+
+    def on_assigned(self, committed: Mapping[TopicPartition, Committed]) -> None:
+        """These partitions are ours from now on; they start at ``committed``, or at their reset position."""
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """These go away when this returns; commits still count until then."""
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """These are somebody else's already; commits count no more."""
+
+
+CommitDone = Callable[[Mapping[TopicPartition, BaseException | None]], object]
+ProduceDone = Callable[[BaseException | None], object]
+
+
+class KafkaPort(Protocol):
+    def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None: ...
+
+    def poll(self, timeout: float, max_records: int) -> Sequence[Polled]:
+        """Whatever has come, by partition; keeps the membership alive even if all partitions are paused."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, ToCommit], done: CommitDone | None = None, timeout: float | None = None
+    ) -> Mapping[TopicPartition, BaseException | None]:
+        """With ``done``, return at once and call it from a later ``poll``; else wait. Errors are per partition.
+
+        Commits take effect in the order of the calls: one that waits lets those before it end first.
+        """
+
+    def produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, done: ProduceDone) -> None:
+        """Write a record; ``done`` is called from a later ``poll``, once it is stored or refused."""
+
+    def wake(self) -> None:
+        """End a waiting ``poll``; the one call that other threads may make."""
+
+    def close(self, timeout: float) -> None:
+        """Leave the group, which revokes what is assigned."""

@@ -1,0 +1,73 @@
+"""One polled record on its way: where it came from, what it costs, how often it was tried and where it stands.
+
+Made once per record, so it is a plain slotted class. It belongs to the one owner of the scheduler; handlers see only
+``record``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+from typing import Any
+
+from seamark.topic_partition import TopicPartition
+
+
+class Where(enum.Enum):
+    """Where a record stands; it leaves by being done, given up, or dropped with its partition.
+
+    WAITING for its turn, or for its commit if that comes first · RUNNING in a handler · RETRYING: waiting for its next
+    attempt · DEAD_LETTERING: being written to the dead-letter topic · PARKED until somebody decides · OVER.
+    """
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    RETRYING = "waiting for a retry"
+    DEAD_LETTERING = "on its way to the dead-letter topic"
+    PARKED = "parked"
+    OVER = "over"
+
+
+class Work:
+    __slots__ = (
+        "alone",
+        "attempts",
+        "error",
+        "lane",
+        "offset",
+        "partition",
+        "record",
+        "since",
+        "size_bytes",
+        "term",
+        "where",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        term: int,
+        offset: int,
+        record: Any,
+        *,
+        lane: Hashable = None,
+        size_bytes: int = 0,
+        since: float = 0.0,
+    ) -> None:
+        self.partition = partition
+        self.term = term
+        self.offset = offset
+        self.record = record
+        # What it must not overtake; None if it may overtake anything.
+        self.lane = lane
+        self.size_bytes = size_bytes
+        # When it was polled.
+        self.since = since
+        self.attempts = 0
+        self.where = Where.WAITING
+        self.error: BaseException | None = None
+        # Set when its batch failed: it is then run by itself, so that one bad record is not blamed on the others.
+        self.alone = False
+
+    def __repr__(self) -> str:
+        return f"Work({self.partition} @ {self.offset}, term={self.term}, {self.where.value}, attempts={self.attempts})"
