@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from seamark.broker.partition import Partition
-from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused
+from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
 from seamark.errors import DecodeError
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -38,6 +38,10 @@ ZSTD_VERSION = 7
 
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
+_LENGTH = Struct(">i")
+# What the smallest record of the oldest format has behind its length.
+LEAST_LENGTH = 14
+LENGTH_POSITION = 8
 
 
 class ProducedBatch(NamedTuple):
@@ -54,9 +58,16 @@ class ProducedBatch(NamedTuple):
 def check_batch(content: Buffer | None, partition: Partition, version: int, now_ms: int) -> ProducedBatch:
     """Return the batch's facts, or refuse it."""
     size = 0 if content is None else len(content)
-    if content is None or size <= MAGIC_POSITION:
+    if content is None or size < LENGTH_OVERHEAD:
         raise _invalid("there is no batch")
-    if content[MAGIC_POSITION] != MAGIC:
+    (announced,) = _LENGTH.unpack_from(content, LENGTH_POSITION)
+    if announced < LEAST_LENGTH:
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {announced} bytes cannot be")
+    if size <= MAGIC_POSITION:
+        raise _invalid("there is no batch")
+    if content[MAGIC_POSITION] > MAGIC:
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"there is no format {content[MAGIC_POSITION]} of batches")
+    if content[MAGIC_POSITION] < MAGIC:
         raise _invalid(f"the batch has format {content[MAGIC_POSITION]}, only 2 is taken")
     if size < HEADER_BYTES:
         raise _invalid(f"{size} bytes are no batch")
@@ -101,6 +112,9 @@ def check_batch(content: Buffer | None, partition: Partition, version: int, now_
         raise _unfit("control records are the broker's to write")
     if attributes & TRANSACTIONAL:
         raise RequestRefused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    if attributes & CODEC_MASK > max(Codec):
+        # Kafka does not expect this either: its answer is the code for what nobody thought of.
+        raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {attributes & CODEC_MASK}")
     if count <= 0 or last_delta != count - 1:
         raise _unfit(f"the batch has {count} records and offsets for {last_delta + 1}")
     if producer_id >= 0 and (sequence < 0 or producer_epoch < 0):

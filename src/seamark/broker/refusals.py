@@ -1,6 +1,7 @@
 """A request, or a part of one, that is refused with one of Kafka's error codes and a sentence.
 
 RequestRefused(code, reason)
++- NoBatch                the bytes are none, which the answer tells in words
 +- RefusedByLog           the batch reached its log, whose start the answer tells
    +- RecordsRefused      single records spoil their batch
 """
@@ -18,6 +19,10 @@ class RequestRefused(SeamarkError):
         super().__init__(reason)
         self.code = code
         self.reason = reason
+
+
+class NoBatch(RequestRefused):
+    """What should be a batch has a head that none can have."""
 
 
 class RefusedByLog(RequestRefused):

@@ -49,7 +49,7 @@ def handle(
             _check_request(resource, is_repeated=counts[resource.resource_type, resource.resource_name] > 1)
             _alter(node, resource, context, is_dry_run=request.validate_only)
         except RequestRefused as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.reason
+            result.error_code, result.error_message = refusal.code, refusal.reason or None
         except StorageFailed as error:
             result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return response
@@ -120,7 +120,8 @@ def _alter_broker(node: Node, resource: IncrementalAlterConfigsRequestResource, 
 def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsRequestConfig) -> str:
     """Return the new value as text."""
     if change.config_operation not in (SET, APPEND, SUBTRACT):
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"there is no operation {change.config_operation}")
+        # Kafka does not expect this either: its answer is the code for what nobody thought of, without a sentence.
+        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
     if change.value is None:
         raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{key.name} was given without a value")
     if change.config_operation == SET:

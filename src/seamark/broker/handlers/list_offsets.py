@@ -41,7 +41,8 @@ def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> 
     for topic in request.topics:
         is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         answers = []
-        for each in topic.partitions:
+        # A partition that is asked for twice is refused once.
+        for each in {each.partition_index: each for each in topic.partitions}.values():
             partition = node.cluster.partition(topic.name, each.partition_index)
             if not is_allowed:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

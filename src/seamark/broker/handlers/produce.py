@@ -13,7 +13,7 @@ from seamark.broker.leader_hints import current_leader_of, endpoints_of
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
 from seamark.broker.produce_rules import check_batch
-from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused
+from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("seamark.broker")
 
 API = "Produce"
-# Versions up to 2 are advertised for clients that look for them, and refused: the message sets in them are long gone.
+# Versions up to 2 are advertised for clients that look for them; as in Kafka, using one ends the connection.
 VERSIONS = "0-12"
 OLDEST_SERVED = 3
 LEADER_HINTS_SINCE = 10
@@ -47,7 +47,10 @@ _ADMIN_CLIENT = "__admin_client"
 
 
 def handle(node: Node, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    refusal = _refusal(request, context)
+    if context.version < OLDEST_SERVED:
+        context.hang_up(f"produced in version {context.version}, whose message sets are not taken any more")
+        return None
+    refusal = _refusal(request)
     if refusal is not ErrorCode.NONE:
         if request.acks == NO_ACKS:
             context.hang_up(f"produced without acks and was refused: {refusal.name}")
@@ -56,9 +59,7 @@ def handle(node: Node, request: ProduceRequest, context: RequestContext) -> Prod
     return _Producing(node, request, context).run()
 
 
-def _refusal(request: ProduceRequest, context: RequestContext) -> ErrorCode:
-    if context.version < OLDEST_SERVED:
-        return ErrorCode.UNSUPPORTED_VERSION
+def _refusal(request: ProduceRequest) -> ErrorCode:
     if request.transactional_id is not None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if request.acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
@@ -139,6 +140,10 @@ class _Producing:
                 ProduceResponseRecordError(batch_index=number, batch_index_error_message=why)
                 for number, why in refusal.records
             ]
+            return failed
+        except NoBatch as refusal:
+            failed = self._refused(partition, refusal)
+            failed.error_message = refusal.reason
             return failed
         except RequestRefused as refusal:
             return self._refused(partition, refusal)

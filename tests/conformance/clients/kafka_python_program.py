@@ -1,0 +1,122 @@
+"""kafka-python as a client program."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+with warnings.catch_warnings():
+    # kafka-python loads its schemas through a deprecated function of the standard library.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.admin import NewTopic
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.structs import OffsetAndMetadata
+
+from tests.conformance.clients.program import serve
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class KafkaPython:
+    """The consumer is used by its own thread only, as kafka-python demands; events tell it to commit and to stop."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._thread: threading.Thread | None = None
+        self._is_stopping = threading.Event()
+        self._wants_commit = threading.Event()
+        self._has_committed = threading.Event()
+        self._committed: dict[str, int] = {}
+        self._owned: list[int] = []
+        self._read: list[str] = []
+
+    def create(self, topic: str, partitions: int) -> None:
+        self._admin.create_topics([NewTopic(topic, partitions, 1)])
+
+    def delete_topic(self, topic: str) -> None:
+        self._admin.delete_topics([topic])
+
+    def topics(self) -> list[str]:
+        return sorted(self._admin.list_topics())
+
+    def produce(self, topic: str, codec: str, values: list[str]) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap, compression_type=None if codec == "none" else codec, linger_ms=20
+        )
+        count = len(producer.partitions_for(topic))
+        sent = [producer.send(topic, value.encode(), partition=n % count) for n, value in enumerate(values)]
+        producer.flush(30)
+        assert all(each.get(10).offset >= 0 for each in sent)
+        producer.close()
+
+    def join(self, group: str, topic: str, assignor: str, instance: str | None, session_ms: int) -> None:
+        self._is_stopping.clear()
+        consumer = KafkaConsumer(
+            topic, bootstrap_servers=self._bootstrap, group_id=group, group_instance_id=instance,
+            partition_assignment_strategy=[ASSIGNORS[assignor]], session_timeout_ms=session_ms,
+            heartbeat_interval_ms=300, auto_offset_reset="earliest", enable_auto_commit=False,
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._run, args=[consumer], daemon=True)
+        self._thread.start()
+
+    def _run(self, consumer: Any) -> None:
+        while not self._is_stopping.is_set():
+            for records in consumer.poll(timeout_ms=100).values():
+                self._read += [record.value.decode() for record in records]
+            self._owned = sorted(each.partition for each in consumer.assignment())
+            if self._wants_commit.is_set():
+                self._wants_commit.clear()
+                offsets = {each: OffsetAndMetadata(consumer.position(each), "", -1) for each in consumer.assignment()}
+                consumer.commit(offsets)
+                self._committed = {str(each.partition): offset.offset for each, offset in offsets.items()}
+                self._has_committed.set()
+        consumer.close()
+
+    def status(self) -> dict[str, Any]:
+        return {"owned": self._owned, "read": list(self._read)}
+
+    def commit(self) -> dict[str, int]:
+        self._has_committed.clear()
+        self._wants_commit.set()
+        assert self._has_committed.wait(30), "the commit took too long"
+        return self._committed
+
+    def leave(self) -> None:
+        assert self._thread is not None
+        self._is_stopping.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._thread = None
+        self._owned = []
+
+    def describe(self, group: str) -> dict[str, Any]:
+        described = self._admin.describe_groups([group])[group]
+        return {"state": described["group_state"], "members": len(described["members"])}
+
+    def offsets(self, group: str, topic: str) -> dict[str, int]:
+        found = self._admin.list_group_offsets([group])[group]
+        return {str(each.partition): offset.offset for each, offset in found.items() if each.topic == topic}
+
+    def reset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        self._admin.alter_group_offsets(group, {TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)})
+
+    def delete_group(self, group: str) -> None:
+        self._admin.delete_groups([group])
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self.leave()
+        self._admin.close()
+
+
+if __name__ == "__main__":
+    serve(KafkaPython)

@@ -1,0 +1,174 @@
+"""One story, four clients of others: each runs it whole against our broker, over real processes and sockets.
+
+A topic is made and filled in every codec. Three members share it, one leaves, one is killed; what they commit is where
+the next one goes on. A static member comes back to its place without a rebalance. Then an administrator describes,
+resets and deletes. Each assignor that the client has gets the part about membership.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+
+import pytest
+
+from seamark import Broker
+from tests.conformance.clients.program import ClientProgram, ProgramFailed
+from tests.support.broker_driver import fresh_name
+
+PARTITIONS = 6
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# kafka-python takes its other codecs from packages that are not installed with it.
+CODECS_OF = {"kafka_python": ("none", "gzip")}
+ASSIGNORS = {
+    "confluent": ("range", "roundrobin", "cooperative-sticky"),
+    "kafka_python": ("range", "roundrobin", "sticky"),
+    "aiokafka": ("range", "roundrobin", "sticky"),
+    "java": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+}
+CLIENTS = [pytest.param(name, marks=[pytest.mark.java] if name == "java" else []) for name in ASSIGNORS]
+MEMBERSHIPS = [
+    pytest.param(client, assignor, marks=[pytest.mark.java] if client == "java" else [], id=f"{client}-{assignor}")
+    for client, assignors in ASSIGNORS.items()
+    for assignor in assignors
+]
+# Long enough that a starved client keeps its place, short enough to wait for a dead one.
+SESSION_MS = 3_000
+LONG_SESSION_MS = 45_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
+    with Broker(nodes=2, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def start(broker: Broker) -> Iterator[Callable[[str], ClientProgram]]:
+    """Processes of one client, ended with the test."""
+    with ExitStack() as running:
+        yield lambda client: running.enter_context(ClientProgram(client, broker.bootstrap))
+
+
+def eventually(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.05)
+
+
+def owned(member: ClientProgram) -> list[int]:
+    return member.ask("status")["owned"]
+
+
+def is_shared_out(*members: ClientProgram) -> bool:
+    """Each partition has one owner and each member has some."""
+    each_owned = [owned(member) for member in members]
+    return all(each_owned) and sorted(chain(*each_owned)) == list(range(PARTITIONS))
+
+
+def values_of(*members: ClientProgram) -> list[str]:
+    return [value for member in members for value in member.ask("status")["read"]]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_is_written_in_each_codec_is_read_by_the_group(client, start):
+    office, member = start(client), start(client)
+    topic, group = fresh_name(), fresh_name()
+    office.ask("create", topic=topic, partitions=PARTITIONS)
+    assert topic in office.ask("topics")
+    written = []
+    for codec in CODECS_OF.get(client, CODECS):
+        values = [f"{codec}-{number}-ü" * 20 for number in range(100)]
+        office.ask("produce", topic=topic, codec=codec, values=values)
+        written += values
+    member.ask("join", group=group, topic=topic, assignor="range", instance=None, session_ms=LONG_SESSION_MS)
+    eventually(lambda: len(values_of(member)) >= len(written), "everything was read")
+    assert sorted(values_of(member)) == sorted(written)
+
+
+@pytest.mark.parametrize(("client", "assignor"), MEMBERSHIPS)
+def test_a_group_of_three_loses_one_that_leaves_and_one_that_crashes(client, assignor, start):
+    topic, group = fresh_name(), fresh_name()
+    members = [start(client) for _ in range(3)]
+    members[0].ask("create", topic=topic, partitions=PARTITIONS)
+    first_half = [f"first-{number}" for number in range(60)]
+    members[0].ask("produce", topic=topic, codec="none", values=first_half)
+
+    def join(member: ClientProgram, session_ms: int) -> None:
+        member.ask("join", group=group, topic=topic, assignor=assignor, instance=None, session_ms=session_ms)
+
+    stays, leaves, dies = members
+    for member in members:
+        join(member, SESSION_MS if member is dies else LONG_SESSION_MS)
+    eventually(lambda: is_shared_out(*members), "three share the partitions")
+    eventually(lambda: set(values_of(*members)) == set(first_half), "the first half was read")
+    for member in members:
+        # An owner of the last generation may still be reading what an earlier owner has read.
+        eventually(lambda member=member: set(member.ask("commit").values()) == {10}, "everything is committed")
+    leaves.ask("leave")
+    eventually(lambda: is_shared_out(stays, dies), "two share the partitions")
+    dies.kill()
+    eventually(lambda: is_shared_out(stays), "the last one has all partitions")
+    second_half = [f"second-{number}" for number in range(60)]
+    before = len(values_of(stays))
+    stays.ask("produce", topic=topic, codec="none", values=second_half)
+    eventually(lambda: len(values_of(stays)) >= before + 60, "the second half was read")
+    # What was committed is not read again, by whomever it was committed.
+    assert sorted(values_of(stays)[before:]) == sorted(second_half)
+    stays.ask("commit")
+    assert stays.ask("offsets", group=group, topic=topic) == {str(each): 20 for each in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_static_member_that_was_killed_comes_back_to_its_place(client, start, broker):
+    topic, group = fresh_name(), fresh_name()
+    broker.create_topic(topic, PARTITIONS)
+    one, two = start(client), start(client)
+
+    def join(member: ClientProgram, instance: str) -> None:
+        member.ask("join", group=group, topic=topic, assignor="range", instance=instance, session_ms=LONG_SESSION_MS)
+
+    join(one, "one")
+    join(two, "two")
+    eventually(lambda: is_shared_out(one, two), "two static members")
+    place, other_place = owned(two), owned(one)
+    two.kill()
+    back = start(client)
+    join(back, "two")
+    eventually(lambda: owned(back) == place, "the place is taken up again")
+    assert owned(one) == other_place
+    assert back.ask("describe", group=group) == {"state": "Stable", "members": 2}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_commits_are_resumed_from_described_reset_and_deleted(client, start):
+    topic, group = fresh_name(), fresh_name()
+    office, member = start(client), start(client)
+    office.ask("create", topic=topic, partitions=PARTITIONS)
+    office.ask("produce", topic=topic, codec="none", values=[str(number) for number in range(60)])
+    membership = {"group": group, "topic": topic, "assignor": "range", "instance": None, "session_ms": LONG_SESSION_MS}
+    member.ask("join", **membership)
+    eventually(lambda: len(values_of(member)) >= 60, "everything was read")
+    member.ask("commit")
+    assert office.ask("describe", group=group) == {"state": "Stable", "members": 1}
+    member.ask("leave")
+    eventually(lambda: office.ask("describe", group=group)["state"] == "Empty", "the group is empty")
+    assert office.ask("offsets", group=group, topic=topic) == {str(each): 10 for each in range(PARTITIONS)}
+    office.ask("reset", group=group, topic=topic, partition=2, offset=4)
+    resumed = start(client)
+    resumed.ask("join", **membership)
+    eventually(lambda: len(values_of(resumed)) >= 6, "the records behind the reset were read")
+    assert sorted(values_of(resumed)) == sorted(str(number * PARTITIONS + 2) for number in range(4, 10))
+    resumed.ask("leave")
+    if client != "aiokafka":
+        office.ask("delete_group", group=group)
+        # A group that is not there has no offsets; what describing it says depends on the client.
+        assert office.ask("offsets", group=group, topic=topic) == {}
+    office.ask("delete_topic", topic=topic)
+    eventually(lambda: topic not in office.ask("topics"), "the topic is gone")
+    with pytest.raises(ProgramFailed):
+        office.ask("delete_topic", topic=topic)
