@@ -14,6 +14,8 @@ MODULES = {
     "storage": ["storage"],
     "simulation": ["simulation"],
     "broker": ["broker"],
+    "client": ["client"],
+    "parallel": ["parallel_frontier"],
 }
 
 
