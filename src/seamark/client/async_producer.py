@@ -59,9 +59,8 @@ class AsyncProducer(ProducerFacade):
         stamp = read_timestamp(timestamp_ms)
         runs: list[tuple[BatchOutcome, int, int]] = []
         start = 0
-        most = max(1, self.config.batch_size // 8)
         while start < len(left):
-            window = left[start : start + most]
+            window = left[start : start + self._window(left[start])]
             answer = self._try_many(topic, window, partition, stamp)
             deadline: Deadline | None = None
             while isinstance(answer, TopicNeeded | RoomNeeded):

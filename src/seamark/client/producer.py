@@ -74,10 +74,9 @@ class Producer(ProducerFacade):
         stamp = read_timestamp(timestamp_ms)
         runs: list[tuple[BatchOutcome, int, int]] = []
         start = 0
-        most = max(1, self.config.batch_size // 8)
         while start < len(left):
             # A window is enough for a batch, and spares copies of the rest.
-            window = left[start : start + most]
+            window = left[start : start + self._window(left[start])]
             answer = self._try_many(topic, window, partition, stamp)
             deadline: Deadline | None = None
             while isinstance(answer, TopicNeeded | RoomNeeded):

@@ -156,6 +156,10 @@ class ProducerFacade:
             self._check_size(topic, max(map(len, checked)) + MAX_RECORD_OVERHEAD)
         return checked
 
+    def _window(self, value: bytes) -> int:
+        """How many values to look at for one batch, if they are about as long as this one."""
+        return 16 + 2 * self.config.batch_size // (len(value) + MAX_RECORD_OVERHEAD)
+
     def _try_many(
         self, topic: str, values: Sequence[bytes], partition: int | None, timestamp_ms: int
     ) -> tuple[BatchOutcome, int, int] | TopicNeeded | RoomNeeded:

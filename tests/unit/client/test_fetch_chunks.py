@@ -317,6 +317,57 @@ def test_the_quick_reader_agrees_with_the_general_one(drawn, timestamp_type: int
     ]
 
 
+shapes = st.tuples(
+    st.integers(1, 200),
+    st.sampled_from([None, 0, 3, 63, 64]),
+    st.sampled_from([None, 0, 5, 63, 64, 100, 9000]),
+    st.sampled_from([0, 1, 63, 64, 5000, 10**6, -1]),
+    st.booleans(),
+)
+
+
+@given(st.lists(shapes, min_size=1, max_size=3), st.sampled_from([0, 1]), st.booleans())
+def test_records_of_one_size_are_read_as_any_others(runs, timestamp_type: int, has_gap: bool) -> None:
+    records: list[WireRecord] = []
+    for count, key, value, elapsed, has_headers in runs:
+        for number in range(count):
+            fill = bytes([len(records) % 256])
+            records.append(
+                WireRecord(
+                    len(records) + (has_gap and len(records) > 30),
+                    10**8 + elapsed + (number % 3 if elapsed > 100 else 0),
+                    0,
+                    None if key is None else fill * key,
+                    None if value is None else fill * value,
+                    [("h", bytes(2))] if has_headers else [],
+                )
+            )
+    data = encode_batch(records, timestamp_type=timestamp_type)
+    header = read_header(data)
+    ours = read_batch(data, 0, header, PARTITION)
+    assert [(r.offset, r.timestamp_ms, r.key, r.value, list(r.headers)) for r in ours] == [
+        (r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in decode_records(data, 0, header)
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(61, 10_000), st.integers(0, 255)), min_size=1, max_size=3))
+def test_unsound_records_of_one_size_are_read_as_the_general_reader_does(changes) -> None:
+    data = bytearray(batch(10, 90))
+    for place, byte in changes:
+        data[61 + (place - 61) % (len(data) - 61)] = byte
+    header = read_header(data)
+    try:
+        general = decode_records(data, 0, header, verify=False)
+    except DecodeError as error:
+        with pytest.raises(type(error)):
+            read_batch(data, 0, header, PARTITION, verify=False)
+    else:
+        found = read_batch(data, 0, header, PARTITION, verify=False)
+        assert [(r.offset, r.timestamp_ms, r.key, r.value, list(r.headers)) for r in found] == [
+            (r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in general
+        ]
+
+
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_unsound_bytes_raise_nothing_but_decode_errors(place: int, byte: int) -> None:
     data = bytearray(batch(0, 20))
