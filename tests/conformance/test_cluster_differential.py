@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from seamark.broker import Broker
+from seamark.wire.frames import decode_response, encode_request
+from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.conformance.differential import admin_scripts, data_scripts
 from tests.conformance.differential.cluster_script import ClusterRecorder
 from tests.conformance.differential.known import MOST, is_forbidden, known_differences, unexplained
 from tests.conformance.differential.script import Difference, Entry, differences
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.capture import exchange
 
 Script = Callable[[ClusterRecorder], None]
 SCRIPTS: tuple[Script, ...] = (*data_scripts.SCRIPTS, *admin_scripts.SCRIPTS)
@@ -43,6 +47,19 @@ def broker() -> Iterator[Broker]:
 def seen() -> list[Difference]:
     """What the scripts of this module found so far."""
     return []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def offsets_topics(apache_kafka: ApacheKafka, broker: Broker) -> None:
+    """Both have their internal topic before the first script: it is made when a group is first looked for."""
+    request = encode_request(FindCoordinatorRequest(coordinator_keys=["any group"]), 4, 1, "differential")
+    for bootstrap in (apache_kafka.bootstrap, broker.bootstrap):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            _, answer = decode_response(FindCoordinatorResponse, exchange(bootstrap, request)[4:], 4)
+            if answer.coordinators[0].error_code == 0:
+                break
+            time.sleep(0.1)
 
 
 def transcript(script: Script, bootstrap: str) -> list[Entry]:

@@ -243,7 +243,7 @@ def fetch_sessions(r: Recorder) -> None:
         ask("forgotten", 6, session, **forget)
         ask("an old epoch", 6, session)
         ask("an epoch too far", 99, session)
-        ask("unknown session", 7, session + 1_000_000)
+        ask("unknown session", 7, session ^ (1 << 20))
         ask("still there", 7, session)
         ask("without session", -1, 0, {})
         ask("unknown topic comes in", 8, session, {"partition": 9})
