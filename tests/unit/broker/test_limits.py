@@ -165,8 +165,8 @@ def test_a_flood_of_requests_leaves_the_others_their_turn(broker):
             flood._socket.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join()
-        # On one processor with the flood's own threads; without turns a full read buffer alone takes longer.
-        assert slowest < 0.5, f"the slowest answer took {slowest:.3f} s"
+        # Without a limit per turn the polite one had no answer in ten seconds; a busy machine needs some room.
+        assert slowest < 5, f"the slowest answer took {slowest:.3f} s"
 
 
 def test_one_connection_too_many_is_closed_and_counted(caplog):
