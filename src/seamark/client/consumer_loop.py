@@ -108,6 +108,9 @@ class ConsumerLoop:
             self.network._refresh.allow_auto_topic_creation = self.config.allow_auto_create_topics
             self.network.on_metadata(self._metadata_arrived)
             self.fetcher.on_arrival(self._changed.set)
+            if self.network.view.version:
+                # Somebody asked about topics before the first poll: what is known need not be waited for again.
+                self.core.metadata_changed(self.network.view, now_ms())
 
     def after_event(self) -> None:
         """Carry out what the core wants after anything has happened to it."""

@@ -1,6 +1,6 @@
 """What to ask of which node next: leaders, pauses, back-offs, and how many bytes may wait for the caller (K3, K6, K9).
 
-A pure core. A partition is *hungry* when it may be fetched and less than two full fetches of it wait. A node is asked
+A pure core. A partition is *hungry* when it may be fetched and less than four full fetches of it wait. A node is asked
 when it has no request outstanding, and at least half of its fetchable partitions are hungry: the requests of a busy
 consumer then stay few and large. Nothing is asked while as many bytes as ``prefetch.max.bytes`` wait for the caller.
 
@@ -19,8 +19,9 @@ from seamark.client.fetch_sessions import Ask
 from seamark.client.metadata_cache import ClusterView
 from seamark.topic_partition import TopicPartition
 
-# One that the caller works on, one that waits; a third may be under way.
-_FETCHES_AHEAD = 2
+# One that the caller works on, and three that wait: enough that a caller who computes without a pause, and lets the I/O
+# thread in only now and then, does not run dry.
+_FETCHES_AHEAD = 4
 _NO_REPLICA = -1
 
 

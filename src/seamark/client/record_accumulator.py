@@ -226,6 +226,9 @@ class RecordAccumulator:
 
 def _fitting(values: Sequence[bytes], room: int) -> int:
     """How many of the values fit, but one at least."""
+    sizes = set(map(len, values))
+    if len(sizes) == 1:
+        return max(1, min(len(values), room // (sizes.pop() + MAX_RECORD_OVERHEAD)))
     ends = list(accumulate(map(len, values)))
     count = bisect_right(range(len(ends)), room, key=lambda index: ends[index] + (index + 1) * MAX_RECORD_OVERHEAD)
     return max(1, count)

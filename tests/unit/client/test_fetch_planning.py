@@ -68,9 +68,9 @@ def test_a_partition_without_a_leader_is_told_and_left_out() -> None:
     assert made.leaderless == [B]
 
 
-def test_two_fetches_of_a_partition_may_wait_and_no_more() -> None:
+def test_four_fetches_of_a_partition_may_wait_and_no_more() -> None:
     made = planning(A)
-    arrive(made.partitions[A], FULL)
+    arrive(made.partitions[A], 3 * FULL)
     assert made.plan(view({A: 1}), 0)
     arrive(made.partitions[A], FULL)
     assert not made.plan(view({A: 1}), 0)
@@ -81,7 +81,7 @@ def test_two_fetches_of_a_partition_may_wait_and_no_more() -> None:
 def test_a_node_is_asked_when_half_of_its_partitions_are_hungry() -> None:
     made = planning(A, B, C)
     for partition in (A, B):
-        arrive(made.partitions[partition], 2 * FULL)
+        arrive(made.partitions[partition], 4 * FULL)
     assert not made.plan(view({A: 1, B: 1, C: 1}), 0)
     made.partitions[A].taken_bytes += FULL
     [work] = made.plan(view({A: 1, B: 1, C: 1}), 0)
