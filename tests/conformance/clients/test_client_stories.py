@@ -74,6 +74,16 @@ def values_of(*members: ClientProgram) -> list[str]:
     return [value for member in members for value in member.ask("status")["read"]]
 
 
+def commit(member: ClientProgram) -> dict[str, int]:
+    """What the member committed; nothing while its group is on the move, which a member learns when it commits."""
+    try:
+        return member.ask("commit")
+    except ProgramFailed as failure:
+        if "RebalanceInProgress" in str(failure) or "REBALANCE_IN_PROGRESS" in str(failure):
+            return {}
+        raise
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_is_written_in_each_codec_is_read_by_the_group(client, start):
     office, member = start(client), start(client)
@@ -108,7 +118,7 @@ def test_a_group_of_three_loses_one_that_leaves_and_one_that_crashes(client, ass
     eventually(lambda: set(values_of(*members)) == set(first_half), "the first half was read")
     for member in members:
         # An owner of the last generation may still be reading what an earlier owner has read.
-        eventually(lambda member=member: set(member.ask("commit").values()) == {10}, "everything is committed")
+        eventually(lambda member=member: set(commit(member).values()) == {10}, "everything is committed")
     leaves.ask("leave")
     eventually(lambda: is_shared_out(stays, dies), "two share the partitions")
     dies.kill()
@@ -119,7 +129,7 @@ def test_a_group_of_three_loses_one_that_leaves_and_one_that_crashes(client, ass
     eventually(lambda: len(values_of(stays)) >= before + 60, "the second half was read")
     # What was committed is not read again, by whomever it was committed.
     assert sorted(values_of(stays)[before:]) == sorted(second_half)
-    stays.ask("commit")
+    eventually(lambda: set(commit(stays).values()) == {20}, "the rest is committed")
     assert stays.ask("offsets", group=group, topic=topic) == {str(each): 20 for each in range(PARTITIONS)}
 
 

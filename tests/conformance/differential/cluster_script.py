@@ -35,17 +35,7 @@ SENTENCE = "<sentence>"
 
 
 class ClusterRecorder(Recorder):
-    """Also waits longer for a new topic: until its partitions answer, not only until their leaders are known."""
-
-    def create_topic(self, label: str, partitions: int = 1) -> str:
-        name = super().create_topic(label, partitions)
-        wanted = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
-        asked = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": name, "partitions": wanted}]}
-        self.until(
-            lambda: all(each.error_code == 0 for each in self.quietly("ListOffsets", 5, **asked).topics[0].partitions),
-            f"leaders of {name}",
-        )
-        return name
+    """Also gives ids, nodes and the cluster names of their own in the transcript."""
 
     def alias(self, name: str, other: str) -> str:
         """Another spelling of a name, to appear in the transcript as such."""

@@ -133,7 +133,7 @@ class Recorder:
             time.sleep(0.02)
 
     def create_topic(self, label: str, partitions: int = 1) -> str:
-        """A new topic, known to the whole broker on return."""
+        """A new topic, known to the whole broker and with leaders that serve on return."""
         name = self.name(label)
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         answer = self.quietly("CreateTopics", 5, topics=[topic], timeout_ms=10_000)
@@ -146,6 +146,13 @@ class Recorder:
             ),
             f"topic {name}",
         )
+        wanted = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
+        offsets = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": name, "partitions": wanted}]}
+
+        def is_led() -> bool:
+            return all(each.error_code == 0 for each in self.quietly("ListOffsets", 5, **offsets).topics[0].partitions)
+
+        self.until(is_led, f"leaders of {name}")
         return name
 
     def coordinate(self, *groups: str) -> None:
