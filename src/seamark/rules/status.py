@@ -1,0 +1,102 @@
+"""In what state a group's reading of a partition is, from looks at it over time.
+
+No thresholds on lag: a state is named by what moved and what did not. Unlike rules that only see commits, these also
+see a consumer that has stopped committing, a partition that never had a commit, and a slow topic that is simply slow:
+what is judged is whether there was something to read all the time and nobody read it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from seamark.rules.time_lag import Sample
+
+
+class Status(enum.Enum):
+    """From best to worst."""
+
+    OK = "ok"
+    # Too few looks to tell.
+    UNKNOWN = "unknown"
+    # It reads, but what is written grows faster.
+    SLOW = "slow"
+    # There was something to read all the time, the group has members, and the offset did not move.
+    STALLED = "stalled"
+    # The same, and the group has no members.
+    STOPPED = "stopped"
+    # The offset went back and has not come up again.
+    REWOUND = "rewound"
+    # The offset lies beyond the end of the log.
+    BEYOND = "beyond the end"
+
+
+_ORDER = list(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """``seconds`` without movement before a partition counts as standing; lags up to ``records`` are never judged."""
+
+    seconds: float = 60.0
+    records: int = 0
+    # Of what was written in the time looked at, the share by which the lag must have grown.
+    growth: float = 0.1
+
+
+PATIENT = Patience()
+
+
+def partition_status(samples: Sequence[Sample], *, is_active: bool, patience: Patience = PATIENT) -> Status:
+    """The state after the last of ``samples``, which are in the order of time."""
+    if not samples:
+        return Status.UNKNOWN
+    last = samples[-1]
+    if last.committed is not None and last.committed > last.log_end:
+        return Status.BEYOND
+    if _lag(last) <= patience.records:
+        return Status.OK
+    if _is_rewound(samples):
+        return Status.REWOUND
+    standing_ms = last.at_ms - _standing_since(samples, patience.records)
+    if standing_ms >= patience.seconds * 1000:
+        return Status.STALLED if is_active else Status.STOPPED
+    if last.at_ms - samples[0].at_ms < patience.seconds * 1000:
+        return Status.UNKNOWN
+    return Status.SLOW if _is_falling_behind(samples, patience) else Status.OK
+
+
+def worst(states: Iterable[Status]) -> Status:
+    """The state of a whole from its parts."""
+    return max(states, key=_ORDER.index, default=Status.UNKNOWN)
+
+
+def _lag(sample: Sample) -> int:
+    return sample.log_end - (sample.committed or 0)
+
+
+def _is_rewound(samples: Sequence[Sample]) -> bool:
+    committed = [sample.committed for sample in samples if sample.committed is not None]
+    fell = [before for before, after in pairwise(committed) if after < before]
+    return bool(fell) and committed[-1] < max(fell)
+
+
+def _standing_since(samples: Sequence[Sample], allowed: int) -> int:
+    """Since when the offset is the same although there was something to read at every look."""
+    last = samples[-1]
+    since = last.at_ms
+    for sample in reversed(samples):
+        if sample.committed != last.committed or _lag(sample) <= allowed:
+            break
+        since = sample.at_ms
+    return since
+
+
+def _is_falling_behind(samples: Sequence[Sample], patience: Patience) -> bool:
+    if any(_lag(sample) <= patience.records for sample in samples):
+        return False
+    first, last = samples[0], samples[-1]
+    written = last.log_end - first.log_end
+    return _lag(last) - _lag(first) > max(patience.records, patience.growth * written)
