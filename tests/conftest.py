@@ -9,6 +9,7 @@ silently lost its comparison with the real thing would look green.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from tests.support import kafka_like as kafka_like_brokers
 from tests.support.external_tools import Unavailable, java
+from tests.support.kafka_like import KafkaLike
 
 if TYPE_CHECKING:
+    from seamark.client import Admin
     from tests.support.apache_kafka import ApacheKafka
 
     StartKafka = Callable[..., ApacheKafka]
@@ -118,3 +122,26 @@ def apache_kafka_39(apache_kafka_with: StartKafka) -> ApacheKafka:
 def apache_kafka_any(request: pytest.FixtureRequest, apache_kafka_with: StartKafka) -> ApacheKafka:
     """Each of the run's brokers in turn."""
     return apache_kafka_with(version=request.param)
+
+
+@pytest.fixture(scope="session", params=kafka_like_brokers.BROKERS)
+def kafka_like(request: pytest.FixtureRequest) -> Iterator[KafkaLike]:
+    """Each broker in turn."""
+    yield from kafka_like_brokers.start(request.param, request)
+
+
+@pytest.fixture
+def admin(kafka_like: KafkaLike) -> Iterator[Admin]:
+    from seamark.client import Admin
+
+    with Admin(bootstrap_servers=kafka_like.bootstrap, default_api_timeout_ms=30_000) as made:
+        yield made
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def fresh_name() -> Callable[[str], str]:
+    """Names that nothing else in the run uses."""
+    return lambda what: f"{what}-{os.getpid()}-{next(_numbers)}"
