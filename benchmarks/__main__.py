@@ -16,6 +16,7 @@ MODULES = {
     "broker": ["broker"],
     "client": ["client"],
     "parallel": ["parallel_frontier"],
+    "monitor": ["monitor"],
 }
 
 

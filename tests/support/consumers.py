@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from seamark.client.config import ClientConfig
 from seamark.client.consumer import Consumer
 from seamark.client.deadline import Deadline
+from seamark.client.errors import CommitFailed, RebalanceInProgress, RetriableCommitFailed
 from seamark.client.io_thread import IoThread
 from seamark.client.network import NetworkClient
 from seamark.topic_partition import TopicPartition
@@ -70,6 +71,26 @@ def poll_all(
             records = consumer.poll(0.05)
             if collect is not None:
                 collect.extend(records)
+
+
+def commit_at_rest(consumers: Sequence[Consumer], timeout: float = 30.0) -> None:
+    """Have everyone commit what it has consumed.
+
+    A group may rebalance once more after its members have their shares; a commit meanwhile is refused, as Kafka's own
+    client refuses it, and who polls can commit again. Only records that were seen before may arrive in those polls.
+    """
+    end = time.monotonic() + timeout
+    waiting = list(consumers)
+    while waiting:
+        assert time.monotonic() < end, f"no commit within {timeout} s"
+        for consumer in list(waiting):
+            try:
+                consumer.commit()
+            except (CommitFailed, RebalanceInProgress, RetriableCommitFailed):
+                for each in consumers:
+                    each.poll(0.05)
+            else:
+                waiting.remove(consumer)
 
 
 def owners(consumers: Sequence[Consumer]) -> dict[TopicPartition, int]:

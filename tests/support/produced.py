@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from seamark.client.config import ClientConfig
 from seamark.client.deadline import Deadline
@@ -19,11 +20,16 @@ from seamark.wire.messages.produce import (
 from seamark.wire.records import Record as WireRecord
 from seamark.wire.records import encode_batch
 
+_DAY_MS = 86_400_000
 
-def produce(
-    bootstrap: str, partition: TopicPartition, values: list[bytes], timestamp_ms: int = 1_700_000_000_000
-) -> int:
-    """Append the values to the partition, a millisecond apart; gives the offset of the first."""
+
+def produce(bootstrap: str, partition: TopicPartition, values: list[bytes], timestamp_ms: int | None = None) -> int:
+    """Append the values to the partition, a millisecond apart; gives the offset of the first.
+
+    Unless told otherwise they are a day old: a broker may delete at any moment what is older than its retention time.
+    """
+    if timestamp_ms is None:
+        timestamp_ms = int(time.time() * 1000) - _DAY_MS
     batch = encode_batch([WireRecord(index, timestamp_ms + index, value=value) for index, value in enumerate(values)])
     data = ProduceRequestPartition(index=partition.partition, records=batch)
     request = ProduceRequest(

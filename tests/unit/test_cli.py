@@ -51,14 +51,14 @@ def test_the_list_of_apis_names_each_with_its_versions():
 
 
 def test_bad_input_is_answered_with_one_sentence():
-    for arguments, words in [
-        (("wire", "decode", "OffsetCommitRequest", "8", "0a64"), "group_id at byte 1"),
-        (("wire", "decode", "OffsetCommitRequest", "99", BODY), "version 99"),
-        (("wire", "decode", "Nonsense", "1", "00"), "is not a message"),
-        (("wire", "decode", "OffsetCommitRequest", "8", "zz"), "not hexadecimal"),
+    for arguments, words, code in [
+        (("wire", "decode", "OffsetCommitRequest", "8", "0a64"), "group_id at byte 1", 1),
+        (("wire", "decode", "OffsetCommitRequest", "99", BODY), "version 99", 1),
+        (("wire", "decode", "Nonsense", "1", "00"), "is not a message", 2),
+        (("wire", "decode", "OffsetCommitRequest", "8", "zz"), "not hexadecimal", 2),
     ]:
         result = seamark(*arguments)
-        assert result.returncode == 1
+        assert result.returncode == code
         assert result.stdout == ""
         assert len(result.stderr.splitlines()) == 1
         assert words in result.stderr

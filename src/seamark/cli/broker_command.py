@@ -51,7 +51,10 @@ def broker(
     metrics: _Metrics = "",
     verbose: _Verbose = False,
 ) -> None:
-    """Run a Kafka broker without Java: groups, offsets and logs over real TCP."""
+    """Run a Kafka broker without Java.
+
+    Groups, offsets and logs over real TCP, for any client.
+    """
     from seamark.broker.foreground import run
 
     settings = {}

@@ -5,14 +5,26 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 limit exceeded, 130 interrupted.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from seamark._version import __version__
-from seamark.cli import broker_command, simulate_command, wire_commands
-from seamark.errors import SeamarkError
+from seamark.cli import (
+    broker_command,
+    dead_letters_command,
+    exporter_command,
+    groups_commands,
+    lag_command,
+    records_commands,
+    simulate_command,
+    spark_checkpoint_command,
+    topics_commands,
+    wire_commands,
+)
+from seamark.errors import SeamarkError, UsageError
 
 app = typer.Typer(
     name="seamark",
@@ -20,6 +32,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: the other form imports so much that it takes longer than most commands do.
+    rich_markup_mode=None,
 )
 
 
@@ -39,7 +53,14 @@ def _root(
 
 
 broker_command.add_to(app)
+dead_letters_command.add_to(app)
+exporter_command.add_to(app)
+groups_commands.add_to(app)
+lag_command.add_to(app)
+records_commands.add_to(app)
 simulate_command.add_to(app)
+spark_checkpoint_command.add_to(app)
+topics_commands.add_to(app)
 wire_commands.add_to(app)
 
 
@@ -48,6 +69,10 @@ def main() -> None:
         app()
     except SeamarkError as error:
         typer.echo(f"seamark: {error}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:
+        # ``seamark groups list | head`` ends when head has seen enough; what is left has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -27,8 +27,8 @@ def simulate(
     list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
 ) -> None:
-    """Run simulated lifetimes of consumer groups and check every promise of the coordinator and its log."""
-    from seamark.simulation import SCENARIOS, Lifetime, LifetimeFailed, scenario_named
+    """Run simulated lifetimes of consumer groups and check every promise of the coordinator, its log and the client."""
+    from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
     if list_scenarios:
         for each in SCENARIOS.values():
@@ -41,7 +41,7 @@ def simulate(
     chosen = scenario_named(scenario)
     failures = 0
     for each_seed in range(seed, seed + count):
-        lifetime = Lifetime(each_seed, chosen)
+        lifetime = lifetime_of(each_seed, chosen)
         try:
             outcome = asdict(lifetime.run())
             line = " ".join(f"{name}={figure}" for name, figure in outcome.items())

@@ -126,12 +126,25 @@ class Admin(AdminSession):
         )
 
     def alter_group_offsets(
-        self, group_id: str, new_offsets: Mapping[TopicPartition, Offset | int], *, timeout: float | None = None
+        self,
+        group_id: str,
+        new_offsets: Mapping[TopicPartition, Offset | int],
+        *,
+        look_first: bool = True,
+        timeout: float | None = None,
     ) -> Results[TopicPartition, None]:
-        """Commit on behalf of a group without members; an active group is refused."""
+        """Commit on behalf of a group without members; an active group is refused.
+
+        ``look_first=False`` is for callers who have looked at the group themselves: the broker's refusal remains.
+        """
         return self._run(
             offsets.alter_group_offsets(
-                self._network, self._coordinators, group_id, new_offsets, self._deadline(timeout)
+                self._network,
+                self._coordinators,
+                group_id,
+                new_offsets,
+                self._deadline(timeout),
+                look_first=look_first,
             )
         )
 

@@ -136,13 +136,15 @@ async def alter_group_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, Offset | int],
     deadline: Deadline,
+    *,
+    look_first: bool = True,
 ) -> Results[TopicPartition, None]:
     """Commit offsets on behalf of a group that has no members."""
     wanted = {
         TopicPartition(*partition): offset if isinstance(offset, Offset) else Offset(offset)
         for partition, offset in offsets.items()
     }
-    refusal = await _refusal_if_active(network, coordinators, group_id, deadline)
+    refusal = await _refusal_if_active(network, coordinators, group_id, deadline) if look_first else None
     if refusal is not None:
         return Results({}, dict.fromkeys(wanted, refusal))
 

@@ -11,16 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.client.admin import Admin
-from seamark.client.admin_types import GroupDescription, GroupMember, ListedOffset
+from seamark.client.admin_types import GroupDescription, GroupMember
 from seamark.client.records_api import Offset
 from seamark.errors import SeamarkError
+from seamark.plans.cluster_reading import read_logs
 from seamark.rules.lag import Lag, lag_of
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
 from seamark.wire.done_ahead import DoneAhead
-
-# A partition without a leader is asked again and again until the time is up; the others need not wait long for it.
-_BOUNDS_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +106,11 @@ def bounds_of(
 ) -> dict[TopicPartition, Bounds]:
     """First and next offset of each log."""
     asked = list(partitions)
-    limit = _BOUNDS_TIMEOUT if timeout is None else timeout
-    starts = admin.list_offsets(dict.fromkeys(asked, "earliest"), timeout=limit)
-    ends = admin.list_offsets(dict.fromkeys(asked, "latest"), timeout=limit)
-    return {each: _bounds(starts, starts.errors, ends, ends.errors, each) for each in asked}
-
-
-def _bounds(
-    starts: Mapping[TopicPartition, ListedOffset],
-    start_errors: Mapping[TopicPartition, SeamarkError],
-    ends: Mapping[TopicPartition, ListedOffset],
-    end_errors: Mapping[TopicPartition, SeamarkError],
-    partition: TopicPartition,
-) -> Bounds:
-    error = end_errors.get(partition) or start_errors.get(partition)
-    if error is not None:
-        return Bounds(None, None, str(error))
-    return Bounds(starts[partition].offset, ends[partition].offset)
+    logs, unreadable = read_logs(admin, asked, timeout=timeout)
+    return {
+        each: Bounds(*logs[each]) if each in logs else Bounds(None, None, unreadable.get(each, "it did not answer"))
+        for each in asked
+    }
 
 
 def _partitions_of(description: GroupDescription, committed: Mapping[TopicPartition, Offset]) -> list[TopicPartition]:

@@ -13,6 +13,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from numba import njit
@@ -54,18 +55,22 @@ def _compile(function: Callable[..., int], signature: Any) -> Kernel:
 
 
 @cache
-def _built(name: str) -> Kernel:
+def _built(module: ModuleType, name: str) -> Kernel:
     with event.install_listener("numba:compile", _Announcement()):
-        return _compile(getattr(column_kernels, name), getattr(column_kernels, name.upper()))
+        return _compile(getattr(module, name), getattr(module, name.upper()))
+
+
+def compiled(module: ModuleType, name: str) -> Kernel:
+    """A module's function, whose signature stands beside it in capitals, compiled."""
+    with _building:
+        return _built(module, name)
 
 
 def decode_records() -> Kernel:
     """The compiled ``column_kernels.decode_records``."""
-    with _building:
-        return _built("decode_records")
+    return compiled(column_kernels, "decode_records")
 
 
 def copy_headers() -> Kernel:
     """The compiled ``column_kernels.copy_headers``; readers that want no headers never wait for it."""
-    with _building:
-        return _built("copy_headers")
+    return compiled(column_kernels, "copy_headers")

@@ -7,6 +7,7 @@ that both brokers store the same bytes.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from seamark.wire.compression import Codec
 from seamark.wire.records import Record, encode_batch
 from tests.conformance.differential.cluster_script import ClusterRecorder as Recorder
 
-FIRST_MS = 1_700_000_000_000
+# Yesterday: a broker deletes at any moment what is older than its retention time.
+FIRST_MS = (int(time.time()) // 86_400 - 1) * 86_400_000
 NO_ID = bytes(16)
 
 

@@ -1,0 +1,257 @@
+"""``seamark dead-letters list | show | replay``: what was given up and why, and putting it back.
+
+Without ``--apply`` a replay only says what it would do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.durations import time_ms_of
+from seamark.cli.rows import Column, chosen_form, shown, write_rows
+from seamark.errors import UsageError
+from seamark.topic_partition import TopicPartition
+
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
+_Topics = Annotated[list[str], typer.Argument(metavar="[TOPIC...]", help="Default: all that end in .dead-letters.")]
+_At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="Which record; default: the newest.")]
+_To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="Put them there instead of where they came from.")]
+_Error = Annotated[str, typer.Option("--error", metavar="TEXT", help="Only if the error or its type has this in it.")]
+_Source = Annotated[str, typer.Option("--source", metavar="TOPIC[-N]", help="Only of this topic or partition.")]
+_Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only with this key.")]
+_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only if given up then or later.")]
+_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only if given up before then.")]
+_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0: no limit.")]
+_MaxReplays = Annotated[int, typer.Option("--max-replays", metavar="N", help="Leave out what was put back so often.")]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Remembers what was put back.")]
+_Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is written.")]
+
+_LIST = (
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("ERROR", "error_type", may_shrink=True),
+    Column("LETTERS", "letters", is_number=True),
+    Column("SOURCES", "sources", may_shrink=True),
+    Column("FIRST", "first"),
+    Column("LAST", "last"),
+)
+_REPLAY = (
+    Column("LETTER", "letter", may_shrink=True),
+    Column("FROM", "source", may_shrink=True),
+    Column("TO", "to", may_shrink=True),
+    Column("KEY", "key", may_shrink=True),
+    Column("REPLAYS", "replays", is_number=True),
+    Column("ERROR", "error", may_shrink=True),
+)
+_NOT_OURS = "(no provenance)"
+# A replay of thousands is not read line by line.
+_SHOWN_ROWS = 50
+
+
+def add_to(app: typer.Typer) -> None:
+    dead_letters = typer.Typer(
+        name="dead-letters", help="Look at what was given up, and put it back.", no_args_is_help=True
+    )
+    for name, command in (("list", list_letters), ("show", show), ("replay", replay_letters)):
+        dead_letters.command(name)(command)
+    app.add_typer(dead_letters)
+
+
+def list_letters(
+    topics: _Topics = [],  # noqa: B006 - typer wants the default itself
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+    as_json: Json = False,
+) -> None:
+    """Count dead letters by topic and error, with the times between which they were given up."""
+    from seamark.cli.dead_letters_reading import SUFFIX, letters, open_reader, partitions_of, time_of
+    from seamark.client import Admin
+
+    settings = client_config(bootstrap, config, option)
+    if not topics:
+        with Admin(settings) as admin:
+            topics = sorted(name for name in admin.list_topics() if name.endswith(SUFFIX))
+    rows: list[tuple[Any, ...]] = []
+    with open_reader(settings) as reader:
+        for topic in topics:
+            counts: Counter[str] = Counter()
+            times: dict[str, list[int]] = {}
+            sources: dict[str, set[str]] = {}
+            for letter in letters(reader, dict.fromkeys(partitions_of(reader, topic), 0)):
+                provenance = letter.provenance
+                kind = provenance.error_type if provenance else _NOT_OURS
+                counts[kind] += 1
+                moment = provenance.failed_at_ms if provenance else letter.record.timestamp_ms
+                span = times.setdefault(kind, [moment, moment])
+                span[:] = min(span[0], moment), max(span[1], moment)
+                if provenance:
+                    sources.setdefault(kind, set()).add(provenance.source.topic)
+            rows += [
+                (topic, kind, count, ",".join(sorted(sources.get(kind, ()))), *map(time_of, times[kind]))
+                for kind, count in counts.most_common()
+            ]
+            if not counts and not as_json:
+                rows.append((topic, None, 0, None, None, None))
+    write_rows(_LIST, rows, chosen_form(as_json))
+
+
+def show(
+    topic: _Topic,
+    at: _At = "",
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter: where it came from, why it failed, and what is in it."""
+    from seamark.cli.dead_letters_reading import described, letters, open_reader, partitions_of
+
+    wanted = _read_place(at) if at else None
+    with open_reader(client_config(bootstrap, config, option)) as reader:
+        partitions = partitions_of(reader, topic)
+        if wanted is not None:
+            place = TopicPartition(topic, wanted[0])
+            if place not in partitions:
+                raise UsageError(f"{topic!r} has no partition {wanted[0]}")
+            starts = {place: wanted[1]}
+        else:
+            # The last record may be followed by a marker, so a few offsets before the end are read.
+            starts = {each: max(0, end - 10) for each, end in reader.end_offsets(partitions).items()}
+        found = list(letters(reader, starts)) if wanted is None else _first(letters(reader, starts))
+    found = [letter for letter in found if wanted is None or letter.record.offset == wanted[1]]
+    if not found:
+        raise UsageError(
+            f"there is no record at {topic}-{at.replace(':', ' offset ')}" if at else f"{topic!r} is empty"
+        )
+    newest = max(found, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))
+    told = described(newest)
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    for name, value in told.items():
+        if name == "stack":
+            typer.echo("stack:")
+            for line in str(value).splitlines():
+                typer.echo(f"    {shown(line)}")
+        elif name == "headers":
+            for header, content in value:
+                typer.echo(f"header {shown(header)}: {shown(content)}")
+        else:
+            typer.echo(f"{name.replace('_', ' ')}: {shown(value)}")
+
+
+def replay_letters(
+    topic: _Topic,
+    to: _To = "",
+    error: _Error = "",
+    source: _Source = "",
+    key: _Key = "",
+    since: _Since = "",
+    until: _Until = "",
+    limit: _Limit = 0,
+    max_replays: _MaxReplays = 5,
+    group: _Group = "",
+    apply: _Apply = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+    as_json: Json = False,
+) -> None:
+    """Put dead letters back into the topic they came from.
+
+    What was put back is remembered in a group, by default seamark-replay.TOPIC, and not put back again.
+    """
+    from seamark.cli.dead_letters_reading import open_reader
+    from seamark.cli.dead_letters_replay import Plan, Wanted, apply_plan, check_memory, make_plan
+
+    if limit < 0 or max_replays < 1:
+        raise UsageError("--limit is not negative, and --max-replays is at least 1")
+    wanted = Wanted(error, source, key, time_ms_of(since) if since else None, time_ms_of(until) if until else None)
+    settings = client_config(bootstrap, config, option)
+    group = group or f"seamark-replay.{topic}"
+
+    def tell(plan: Plan, put_back: int) -> None:
+        _tell(plan, put_back, topic=topic, group=group, is_applied=apply, as_json=as_json)
+
+    with open_reader(settings, group) as reader:
+        plan = make_plan(reader, topic, wanted, to=to or None, limit=limit, max_replays=max_replays)
+        check_memory(plan)
+        if not apply or not plan.chosen:
+            tell(plan, 0)
+            return
+        from seamark.client import Producer
+
+        put_back = 0
+
+        def count(done: int) -> None:
+            nonlocal put_back
+            put_back = done
+
+        try:
+            with Producer({**settings, "acks": "all", "enable.idempotence": "true"}) as producer:
+                apply_plan(reader, producer, plan, count)
+        finally:
+            tell(plan, put_back)
+
+
+def _tell(plan: Any, put_back: int, *, topic: str, group: str, is_applied: bool, as_json: bool) -> None:
+    from seamark.cli.dead_letters_reading import text_of
+
+    rows = [
+        (
+            f"{letter.place} @ {letter.record.offset}",
+            f"{letter.provenance.source} @ {letter.provenance.offset}",
+            chosen.topic,
+            text_of(letter.record.key),
+            letter.provenance.replays,
+            f"{letter.provenance.error_type}: {letter.provenance.error}".splitlines()[0],
+        )
+        for letter, chosen in plan.chosen
+    ]
+    if as_json:
+        told = {
+            "topic": topic,
+            "group": group,
+            "applied": is_applied,
+            "chosen": len(rows),
+            "put_back": put_back,
+            "left_out": plan.left_out,
+            "letters": [dict(zip([column.name for column in _REPLAY], row, strict=True)) for row in rows],
+        }
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    if rows and not is_applied:
+        write_rows(_REPLAY, rows[:_SHOWN_ROWS], "table")
+        if len(rows) > _SHOWN_ROWS:
+            typer.echo(f"… and {len(rows) - _SHOWN_ROWS} more")
+    for reason, count in plan.left_out.items():
+        typer.echo(f"{count} {_records(count)} left out: {reason}")
+    if is_applied and rows:
+        typer.echo(f"{put_back} {_records(put_back)} put back; group {group} remembers it")
+    elif rows:
+        typer.echo(f"{len(rows)} {_records(len(rows))} would be put back; nothing was written: give --apply to do it")
+    else:
+        typer.echo("nothing to put back")
+
+
+def _records(count: int) -> str:
+    return "record" if count == 1 else "records"
+
+
+def _read_place(at: str) -> tuple[int, int]:
+    partition, mark, offset = at.partition(":")
+    if not mark or not partition.isdigit() or not offset.isdigit():
+        raise UsageError(f"--at {at!r}: it must be PARTITION:OFFSET, for example 0:17")
+    return int(partition), int(offset)
+
+
+def _first(found: Any) -> list[Any]:
+    """The first letter only: what lies behind it is not read."""
+    for letter in found:
+        return [letter]
+    return []

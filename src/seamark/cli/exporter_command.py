@@ -1,0 +1,83 @@
+"""``seamark exporter``: lag of all groups for Prometheus, without a screen."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config
+from seamark.cli.durations import seconds_of
+from seamark.cli.groups_view_commands import Groups
+from seamark.errors import UsageError
+from seamark.http_pages import METRICS, HttpPages, Page
+
+if TYPE_CHECKING:
+    from seamark.monitor.poller import Poller
+
+_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
+_Every = Annotated[str, typer.Option("--every", metavar="15s", help="How often to look at the cluster.")]
+_Reset = Annotated[
+    str,
+    typer.Option("--reset", metavar="earliest|latest", help="Where a partition without a commit is counted from."),
+]
+# Looks that failed for so many intervals make it unhealthy.
+_MISSED = 5
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("exporter")(exporter)
+
+
+def exporter(
+    names: Groups = None,
+    listen: _Listen = "127.0.0.1:9308",
+    every: _Every = "15s",
+    reset: _Reset = "earliest",
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+) -> None:
+    """Serve the lag of groups to Prometheus.
+
+    /metrics and /healthz; one line on standard output says where, when it serves.
+    """
+    from seamark.client import Admin
+    from seamark.monitor.poller import Poller
+
+    if reset not in ("earliest", "latest"):
+        raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
+    seconds = seconds_of(every)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        poller = Poller(admin, groups=names, every=seconds, reset=reset)
+        with HttpPages(lambda path: page(poller, path, seconds), listen, name="seamark-exporter") as pages:
+            poller.start()
+            typer.echo(f"ready metrics=http://{pages.address}/metrics")
+            ended.wait()
+        poller.close()
+
+
+def page(poller: Poller, path: str, every: float) -> Page:
+    from seamark.monitor.exposition import metrics_text
+
+    now_ms = int(time.time() * 1000)
+    if path == "/metrics":
+        return Page(metrics_text(poller, now_ms), content_type=METRICS)
+    if path != "/healthz":
+        return Page("there are /metrics and /healthz\n", HTTPStatus.NOT_FOUND)
+    seen = poller.seen
+    if seen.look is None:
+        reason = seen.error or "the cluster has not been looked at yet"
+        return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+    age = (now_ms - seen.look.at_ms) / 1000
+    if age > _MISSED * every + seen.look.seconds:
+        reason = f"the last look at the cluster is {age:.0f} s old: {seen.error or 'a look takes too long'}"
+        return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+    return Page("ok\n")

@@ -1,0 +1,254 @@
+"""``seamark groups reset | undo | delete | export | import``: changes go through plans, shown before they are made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
+from seamark.cli.plan_workflow import (
+    AllowOutsideLog,
+    Apply,
+    PlanFile,
+    apply_file,
+    carry_out,
+    now_ms,
+    show,
+    take_back,
+)
+from seamark.cli.rows import chosen_form
+from seamark.cli.topics_commands import known_topics
+from seamark.errors import SeamarkError, UsageError
+
+if TYPE_CHECKING:
+    from seamark.client import Offset, TopicPartition
+    from seamark.client.admin import Admin
+    from seamark.monitor.targets import Target
+    from seamark.plans import ClusterState
+
+_Topics = Annotated[
+    list[str],
+    typer.Option("--topic", metavar="T[:0,1]", help="Only this topic, or these partitions; else all it committed."),
+]
+_To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
+_Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of to the screen.")]
+_Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group, whatever group the file names.")]
+_All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
+
+
+def add_to(groups: typer.Typer) -> None:
+    groups.command("reset")(reset)
+    groups.command("undo")(undo)
+    groups.command("delete")(delete)
+    groups.command("export")(export)
+    groups.command("import")(import_)
+
+
+def reset(
+    names: Groups = None,
+    to: _To = "",
+    topic: _Topics = [],  # noqa: B006 - typer wants the default itself
+    plan: PlanFile = "",
+    apply: Apply = False,
+    outside: AllowOutsideLog = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Set groups to other offsets: shows what would change; --apply does it.
+
+    Without --to, the plan in --plan FILE is shown or applied.
+    """
+    from seamark.client import Admin
+    from seamark.monitor.targets import parse_target
+    from seamark.plans import build_plan, read_plan, read_state
+
+    if not to:
+        if names or topic or not plan:
+            raise UsageError("say where to with --to, or give --plan FILE of a plan made before")
+        with Admin(client_config(bootstrap, config, option)) as admin:
+            if apply:
+                apply_file(admin, Path(plan), form=chosen_form(as_json), allow_outside_log=outside)
+            else:
+                found = read_plan(Path(plan))
+                show(found, read_state(admin, found.partitions), chosen_form(as_json))
+        return
+    if not names:
+        raise UsageError("name the groups to reset")
+    target = parse_target(to, now_ms=now_ms(), time_ms_of=time_ms_of, seconds_of=seconds_of)
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        chosen = _chosen(admin, topic)
+        state = read_state(admin, dict.fromkeys(names, chosen))
+        wanted = _aims(admin, target, names, chosen, state)
+        made = build_plan(state, wanted, made_by="seamark groups reset", why=f"--to {to}", now_ms=now_ms())
+        carry_out(
+            admin,
+            made,
+            state,
+            plan_file=plan,
+            is_to_apply=apply,
+            form=chosen_form(as_json),
+            allow_outside_log=outside,
+        )
+
+
+def _chosen(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
+    """The partitions that --topic names; none if it was not given."""
+    from seamark.client import TopicPartition
+
+    chosen: list[TopicPartition] = []
+    known = known_topics(admin, [text.partition(":")[0] for text in topics]) if topics else {}
+    for text in topics:
+        name, _, indexes = text.partition(":")
+        count = len(known[name].partitions)
+        for index in indexes.split(",") if indexes else map(str, range(count)):
+            if not index.strip().isdecimal() or int(index) >= count:
+                raise UsageError(f"--topic {text}: topic {name!r} has partitions 0 to {count - 1}, not {index!r}")
+            chosen.append(TopicPartition(name, int(index)))
+    return chosen
+
+
+def _aims(
+    admin: Admin, target: Target, names: Iterable[str], chosen: list[TopicPartition], state: ClusterState
+) -> dict[str, dict[TopicPartition, Offset | int | None]]:
+    """What the target means for each group; what was left out or moved is said on standard error."""
+    from seamark.monitor.offset_file import offsets_for, read_offsets
+    from seamark.monitor.targets import aim, offsets_at
+
+    asked = {name: chosen or sorted(state.committed.get(name, {})) for name in dict.fromkeys(names)}
+    at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
+    other: dict[str, Mapping[TopicPartition, Offset]] = {}
+    if target.kind == "group":
+        elsewhere = admin.list_group_offsets([target.name]).raise_if_failed()[target.name]
+        other = dict.fromkeys(asked, elsewhere)
+    elif target.kind == "file":
+        read = read_offsets(Path(target.name))
+        other = {name: offsets_for(read, name) for name in asked}
+    wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
+    for name, partitions in asked.items():
+        if not partitions:
+            raise UsageError(f"group {name!r} has committed nothing: name what to set with --topic")
+        found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
+        if found.refused and not found.wanted:
+            partition, reason = next(iter(found.refused.items()))
+            raise SeamarkError(f"group {name!r} cannot be set: {partition}: {reason}")
+        for partition, reason in found.refused.items():
+            typer.echo(f"seamark: {partition} of group {name!r} is left as it is: {reason}", err=True)
+        wanted[name] = found.wanted
+        for partition, remark in found.remarks.items():
+            typer.echo(f"seamark: {partition} of group {name!r}: {remark}", err=True)
+    return wanted
+
+
+def undo(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The file of a plan that was applied.")],
+    apply: Apply = False,
+    outside: AllowOutsideLog = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Take an applied plan back, unless somebody moved its offsets since."""
+    from seamark.client import Admin
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        take_back(admin, Path(plan), is_to_apply=apply, form=chosen_form(as_json), allow_outside_log=outside)
+
+
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Groups without members.")],
+    apply: Apply = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """Delete groups with their offsets; export them first if they may be wanted again."""
+    from seamark.client import Admin
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        if not apply:
+            found = admin.list_group_offsets(names)
+            for name, offsets in sorted(found.items()):
+                typer.echo(f"group {name!r} would go, with {len(offsets)} committed offsets")
+            for name, error in sorted(found.errors.items()):
+                typer.echo(f"seamark: {absent_sentence(admin, name, error)}", err=True)
+            typer.echo("Nothing was changed; add --apply to do it.", err=True)
+            return
+        deleted = admin.delete_groups(names)
+        for name in deleted:
+            typer.echo(f"group {name!r} is deleted")
+        for name, error in sorted(deleted.errors.items()):
+            typer.echo(f"seamark: {absent_sentence(admin, name, error)}", err=True)
+        if deleted.errors:
+            raise typer.Exit(1)
+
+
+def export(
+    names: Groups = None,
+    everything: _All = False,
+    out: _Out = "",
+    as_csv: Csv = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """Write the committed offsets of groups to a file that import reads: JSON, or CSV as Kafka's tool has it."""
+    from seamark.client import Admin
+    from seamark.monitor.offset_file import offsets_csv, offsets_json
+
+    if bool(names) == everything:
+        raise UsageError("name the groups to export, or give --all")
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        wanted = names or [listing.group_id for listing in admin.list_groups()]
+        found = dict(admin.list_group_offsets(wanted).raise_if_failed())
+        text = offsets_csv(found) if as_csv else offsets_json(admin.describe_cluster().cluster_id, found)
+    if out:
+        Path(out).write_text(text, encoding="utf-8")
+        typer.echo(f"Wrote {sum(map(len, found.values()))} offsets of {len(found)} groups to {out}.", err=True)
+    else:
+        sys.stdout.write(text)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON or CSV, as export writes it.")],
+    group: _Into = "",
+    plan: PlanFile = "",
+    apply: Apply = False,
+    outside: AllowOutsideLog = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Set groups to the offsets of a file: shows what would change; --apply does it."""
+    from seamark.client import Admin
+    from seamark.monitor.offset_file import ANY_GROUP, read_offsets
+    from seamark.plans import build_plan, read_state
+
+    found = read_offsets(Path(file))
+    if group:
+        if len(found) > 1:
+            raise UsageError(f"{file} has {len(found)} groups: --group can rename only one")
+        found = {group: next(iter(found.values()))}
+    if ANY_GROUP in found:
+        raise UsageError(f"{file} names no group: say which with --group")
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        state = read_state(admin, {name: list(offsets) for name, offsets in found.items()})
+        made = build_plan(state, found, made_by="seamark groups import", why=f"import of {file}", now_ms=now_ms())
+        carry_out(
+            admin,
+            made,
+            state,
+            plan_file=plan,
+            is_to_apply=apply,
+            form=chosen_form(as_json),
+            allow_outside_log=outside,
+        )

@@ -1,0 +1,198 @@
+"""``seamark groups list | describe | members``: where groups stand, as a table, JSON or CSV.
+
+``describe`` has the columns of Kafka's own tool, so that what reads those reads these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.errors import SeamarkError, UsageError
+
+if TYPE_CHECKING:
+    from seamark.client.admin import Admin
+    from seamark.monitor.scan import GroupView, PartitionView
+
+Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.")]
+_All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
+_State = Annotated[list[str], typer.Option("--state", help="Only groups in this state; may be repeated.")]
+_Type = Annotated[list[str], typer.Option("--type", help="Only groups of this type, such as classic or consumer.")]
+_More = Annotated[bool, typer.Option("--more", help="Also state, assignor, log start, and what is done ahead.")]
+_Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="What to sort by.")]
+
+_LIST = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("TYPE", "type"),
+    Column("STATE", "state"),
+    Column("ASSIGNOR", "assignor", may_shrink=True),
+    Column("MEMBERS", "members", is_number=True),
+    Column("PARTITIONS", "partitions", is_number=True),
+    Column("LAG", "lag", is_number=True),
+    Column("REMARK", "remark", may_shrink=True),
+)
+_DESCRIBE = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("PARTITION", "partition", is_number=True),
+    Column("CURRENT-OFFSET", "current_offset", is_number=True),
+    Column("LOG-END-OFFSET", "log_end_offset", is_number=True),
+    Column("LAG", "lag", is_number=True),
+    Column("CONSUMER-ID", "consumer_id", may_shrink=True),
+    Column("HOST", "host", may_shrink=True),
+    Column("CLIENT-ID", "client_id", may_shrink=True),
+)
+_DESCRIBE_MORE = (
+    Column("STATE", "state"),
+    Column("ASSIGNOR", "assignor", may_shrink=True),
+    Column("LOG-START", "log_start_offset", is_number=True),
+    Column("DONE-AHEAD", "done_ahead", is_number=True),
+    Column("REMARK", "remark", may_shrink=True),
+)
+_MEMBERS = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("MEMBER", "member", may_shrink=True),
+    Column("INSTANCE", "instance", may_shrink=True),
+    Column("CLIENT-ID", "client_id", may_shrink=True),
+    Column("HOST", "host"),
+    Column("PARTITIONS", "partitions", is_number=True),
+    Column("ASSIGNMENT", "assignment", may_shrink=True),
+)
+
+
+def add_to(groups: typer.Typer) -> None:
+    groups.command("list")(list_groups)
+    groups.command("describe")(describe)
+    groups.command("members")(members)
+
+
+def list_groups(
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+    state: _State = [],  # noqa: B006
+    type_: _Type = [],  # noqa: B006
+    sort: _Sort = "name",
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Every group with its state and lag."""
+    from seamark.client import Admin
+    from seamark.monitor.scan import scan
+
+    keys: dict[str, Any] = {
+        "name": lambda row: row[0], "state": lambda row: (row[2], row[0]),
+        "lag": lambda row: (-(row[6] or 0), row[0]), "members": lambda row: (-row[4], row[0]),
+    }  # fmt: skip
+    if sort not in keys:
+        raise UsageError(f"--sort {sort!r} is not one of {', '.join(keys)}")
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        names = [listing.group_id for listing in admin.list_groups(states=state, types=type_)]
+        found = scan(admin, names)
+    rows = sorted((_list_row(view) for view in found.groups), key=keys[sort])
+    rows += [(name, None, None, None, 0, 0, None, str(error)) for name, error in sorted(found.failed.items())]
+    write_rows(_LIST, rows, chosen_form(as_json, as_csv))
+
+
+def _list_row(view: GroupView) -> tuple[Any, ...]:
+    description = view.description
+    unknown = view.partitions_unknown
+    remark = view.error or (f"{unknown} partitions do not answer" if unknown else "")
+    return (
+        view.group_id, description.type, description.state, description.assignor or None, len(description.members),
+        len(view.partitions), view.records_behind, remark,
+    )  # fmt: skip
+
+
+def describe(
+    names: Groups = None,
+    everything: _All = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    more: _More = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Partitions of groups: committed offset, log end, lag and owner."""
+    from seamark.client import Admin
+    from seamark.monitor.scan import scan
+
+    if bool(names) == everything:
+        raise UsageError("name the groups to describe, or give --all")
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        found = scan(admin, names or None)
+        failed = {view.group_id: SeamarkError(view.error) for view in found.groups if view.error} | dict(found.failed)
+        complaints = [absent_sentence(admin, name, error) for name, error in sorted(failed.items())]
+    columns = (*_DESCRIBE, *_DESCRIBE_MORE) if more else _DESCRIBE
+    rows = (row for view in found.groups for row in _describe_rows(view, more))
+    write_rows(columns, rows, chosen_form(as_json, as_csv))
+    for complaint in complaints:
+        typer.echo(f"seamark: {complaint}", err=True)
+    if complaints:
+        raise typer.Exit(1)
+
+
+def _describe_rows(view: GroupView, more: bool) -> Iterator[tuple[Any, ...]]:
+    from seamark.monitor.lag_report import remark_of
+
+    for each in view.partitions:
+        owner = each.owner
+        is_committed = each.committed is not None
+        row = (
+            view.group_id, *each.partition, each.committed.offset if each.committed else None, each.bounds.log_end,
+            each.lag.records if is_committed else None,
+            *((owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)),
+        )  # fmt: skip
+        yield (*row, *_more_of(view, each, remark_of(each))) if more else row
+
+
+def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ...]:
+    description = view.description
+    return description.state, description.assignor or None, each.bounds.log_start, each.done_ahead, remark
+
+
+def members(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")],
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Who is in a group and reads what."""
+    from seamark.client import Admin
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        found = admin.describe_groups(names)
+        complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.errors.items())]
+    rows = (
+        (
+            name, member.member_id, member.instance_id, member.client_id, member.host, len(member.assignment),
+            " ".join(map(str, member.assignment)),
+        )
+        for name, group in sorted(found.items())
+        for member in group.members
+    )  # fmt: skip
+    write_rows(_MEMBERS, rows, chosen_form(as_json, as_csv))
+    for complaint in complaints:
+        typer.echo(f"seamark: {complaint}", err=True)
+    if complaints:
+        raise typer.Exit(1)
+
+
+def absent_sentence(admin: Admin, name: str, error: SeamarkError) -> str:
+    """What went wrong with a group, with the nearest name if there is none such."""
+    from seamark.client.errors import BrokerError
+    from seamark.wire.error_codes import ErrorCode
+
+    if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):
+        return f"group {name!r}: {error}"
+    near = get_close_matches(name, [listing.group_id for listing in admin.list_groups()], n=1)
+    return f"there is no group {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -1,0 +1,272 @@
+"""``seamark produce`` and ``seamark consume``: records from and to the shell.
+
+JSON is one object per line with ``key``, ``value``, ``headers``, ``partition`` and ``timestamp_ms``; what ``consume
+--json`` writes ``produce --as json`` reads. Bytes that are no text are written as ``{"base64": …}``.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.rows import shown
+from seamark.errors import UsageError
+
+if TYPE_CHECKING:
+    from seamark.client import Consumer, Record, TopicPartition
+
+_As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
+_File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
+_KeyEnds = Annotated[str, typer.Option("--key-ends", metavar="TEXT", help="In lines: what ends the key.")]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of it, and commit.")]
+_From = Annotated[str, typer.Option("--from", metavar="WHERE", help="earliest, latest, offset:N, time:ISO or ago:1h.")]
+_Partition = Annotated[list[int], typer.Option("--partition", metavar="N", help="Only this one; may be repeated.")]
+_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so many records; 0: no limit.")]
+_Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
+_Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
+_Value = Annotated[str, typer.Option("--value", metavar="REGEX", help="Only records whose value matches.")]
+_FORMS = ("lines", "json", "csv")
+
+
+class _Line(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("produce")(produce)
+    app.command("consume")(consume)
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    form: _As = "lines",
+    file: _File = "",
+    key_ends: _KeyEnds = "",
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+) -> None:
+    """Write records from lines, JSON or CSV.
+
+    CSV begins with the names of its columns: value, and key if there are keys.
+    """
+    from seamark.client import Producer
+
+    if form not in _FORMS:
+        raise UsageError(f"--as {form!r} is not one of {', '.join(_FORMS)}")
+    source = _opened(file)
+    written = 0
+    with source, Producer(client_config(bootstrap, config, option)) as producer:
+        results = []
+        for line in _lines(source, form, key_ends):
+            results.append(
+                producer.send(
+                    topic, key=line.key, value=line.value, headers=line.headers, partition=line.partition,
+                    timestamp_ms=line.timestamp_ms,
+                )
+            )  # fmt: skip
+            if len(results) >= 10_000:
+                written += _settled(results)
+        producer.flush()
+        written += _settled(results)
+    typer.echo(f"{written} records are stored in topic {topic!r}", err=True)
+
+
+def _opened(file: str) -> Any:
+    if not file:
+        return sys.stdin
+    try:
+        return open(file, encoding="utf-8", newline="")  # noqa: PTH123 - closed by the caller's with
+    except OSError as error:
+        raise UsageError(f"--file {file}: it cannot be read ({error.strerror})") from None
+
+
+def _settled(results: list[Any]) -> int:
+    for result in results:
+        result.result()
+    count = len(results)
+    results.clear()
+    return count
+
+
+def _lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[_Line]:
+    if form == "csv":
+        yield from _csv_lines(source)
+        return
+    for number, raw in enumerate(source, 1):
+        text = raw.rstrip("\r\n")
+        if form == "json":
+            if text.strip():
+                yield _json_line(text, number)
+        elif key_ends:
+            key, mark, value = text.partition(key_ends)
+            if not mark:
+                raise UsageError(f"line {number}: there is no {key_ends!r} between key and value")
+            yield _Line(key.encode(), value.encode(), [])
+        else:
+            yield _Line(None, text.encode(), [])
+
+
+def _json_line(text: str, number: int) -> _Line:
+    try:
+        found = json.loads(text)
+        headers = [(str(name), _bytes_of(value)) for name, value in found.get("headers") or []]
+        return _Line(
+            _bytes_of(found.get("key")), _bytes_of(found.get("value")), headers, found.get("partition"),
+            found.get("timestamp_ms"),
+        )  # fmt: skip
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UsageError(f"line {number}: it is not a record in JSON ({error})") from None
+
+
+def _csv_lines(source: Iterable[str]) -> Iterator[_Line]:
+    reader = csv.DictReader(source)
+    if "value" not in (reader.fieldnames or ()):
+        raise UsageError("line 1: a CSV file begins with the names of its columns, and one of them must be value")
+    for row in reader:
+        key, value = row.get("key"), row.get("value")
+        yield _Line(key.encode() if key else None, value.encode() if value is not None else None, [])
+
+
+def _bytes_of(found: Any) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, dict) and set(found) == {"base64"}:
+        return base64.b64decode(found["base64"], validate=True)
+    return found.encode() if isinstance(found, str) else json.dumps(found, ensure_ascii=False).encode()
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    group: _Group = "",
+    start: _From = "earliest",
+    partition: _Partition = [],  # noqa: B006
+    limit: _Limit = 0,
+    follow: _Follow = False,
+    key: _Key = "",
+    value: _Value = "",
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Read records, those there are or those to come.
+
+    Without --follow it ends at what was the end when it began.
+    """
+    from seamark.client import Consumer, TopicPartition
+
+    wanted = _pattern("--key", key), _pattern("--value", value)
+    settings: dict[str, Any] = client_config(bootstrap, config, option)
+    settings.setdefault("auto.offset.reset", "latest" if start == "latest" else "earliest")
+    if group:
+        if partition or start not in ("earliest", "latest"):
+            raise UsageError("with --group the group says where to read: leave out --partition and --from")
+        settings["group.id"] = group
+        settings["enable.auto.commit"] = "false"
+    with Consumer(settings) as consumer:
+        ends = None
+        if group:
+            consumer.subscribe([topic])
+        else:
+            ends = _start_at(consumer, topic, partition, start)
+        left = limit or -1
+        for records in _polls(consumer, None if follow else ends, is_endless=follow):
+            done: dict[TopicPartition, int] = {}
+            for record in records:
+                if left == 0:
+                    break
+                done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                if _matches(wanted[0], record.key) and _matches(wanted[1], record.value):
+                    sys.stdout.write(_text_of(record, as_json))
+                    left -= 1
+            sys.stdout.flush()
+            if group and done:
+                # What was written out is done; what a limit cut off is for the next call.
+                consumer.commit(done)
+            if left == 0:
+                break
+
+
+def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str) -> dict[TopicPartition, int]:
+    """Place the consumer; where each partition ends now."""
+    known = consumer.partitions_for(topic)
+    chosen = [each for each in known if not partitions or each.partition in partitions]
+    if missing := set(partitions) - {each.partition for each in known}:
+        raise UsageError(f"topic {topic!r} has no partition {min(missing)}, only 0 to {len(known) - 1}")
+    consumer.assign(chosen)
+    kind, _, rest = start.partition(":")
+    if start == "earliest":
+        consumer.seek_to_beginning(chosen)
+    elif start == "latest":
+        consumer.seek_to_end(chosen)
+    elif kind == "offset" and rest.isdecimal():
+        for each in chosen:
+            consumer.seek(each, int(rest))
+    elif kind == "time" and rest:
+        consumer.seek_to_time(time_ms_of(rest), chosen)
+    elif kind == "ago" and rest:
+        import time
+
+        consumer.seek_to_time(int((time.time() - seconds_of(rest)) * 1000), chosen)
+    else:
+        raise UsageError(f"--from {start!r} is not one of earliest, latest, offset:N, time:ISO, ago:1h")
+    return consumer.end_offsets(chosen)
+
+
+def _polls(consumer: Consumer, ends: dict[TopicPartition, int] | None, *, is_endless: bool) -> Iterator[list[Record]]:
+    """Until every partition is at its end; a member, which has no ends, until a second brings nothing."""
+    while True:
+        records = consumer.poll(0.2 if ends is not None else 1.0)
+        yield records
+        if ends is not None:
+            if all(consumer.position(each) >= end for each, end in ends.items()):
+                return
+        elif not records and not is_endless and consumer.assignment():
+            return
+
+
+def _pattern(option: str, text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        raise UsageError(f"{option} {text!r} is not a regular expression ({error})") from None
+
+
+def _matches(pattern: re.Pattern[str] | None, field: bytes | None) -> bool:
+    return pattern is None or (field is not None and pattern.search(field.decode(errors="replace")) is not None)
+
+
+def _text_of(record: Record, as_json: bool) -> str:
+    if not as_json:
+        key = "" if record.key is None else f" {shown(record.key.decode(errors='replace'))}"
+        value = "(no value)" if record.value is None else shown(record.value.decode(errors="replace"))
+        return f"{record.partition}:{record.offset}{key}\t{value}\n"
+    found = {
+        "topic": record.topic, "partition": record.partition, "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms, "key": _json_of(record.key), "value": _json_of(record.value),
+        "headers": [[name, _json_of(value)] for name, value in record.headers],
+    }  # fmt: skip
+    return json.dumps(found, ensure_ascii=False) + "\n"
+
+
+def _json_of(found: bytes | None) -> Any:
+    if found is None:
+        return None
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(found).decode()}

@@ -1,0 +1,204 @@
+"""``seamark topics list | describe | create | delete | config``: what one needs of topics beside a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.errors import SeamarkError, UsageError
+
+if TYPE_CHECKING:
+    from seamark.client.admin import Admin
+    from seamark.client.metadata_cache import TopicView
+
+_Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+_Internal = Annotated[bool, typer.Option("--internal", help="Also topics like __consumer_offsets.")]
+_Partitions = Annotated[int, typer.Option("--partitions", metavar="N", help="How many; -1 leaves it to the broker.")]
+_Replicas = Annotated[int, typer.Option("--replicas", metavar="N", help="Copies; -1 leaves it to the broker.")]
+_Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A topic setting; may be repeated.")]
+_Unset = Annotated[list[str], typer.Option("--unset", metavar="KEY", help="Back to its default; may be repeated.")]
+_Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is changed.")]
+
+_LIST = (
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("PARTITIONS", "partitions", is_number=True),
+    Column("REPLICAS", "replicas", is_number=True),
+    Column("OFFLINE", "offline", is_number=True),
+)
+_DESCRIBE = (
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("PARTITION", "partition", is_number=True),
+    Column("LEADER", "leader", is_number=True),
+    Column("REPLICAS", "replicas"),
+    Column("IN-SYNC", "in_sync"),
+    Column("LOG-START", "log_start", is_number=True),
+    Column("LOG-END", "log_end", is_number=True),
+    Column("REMARK", "remark", may_shrink=True),
+)
+_CONFIG = (
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("SETTING", "setting"),
+    Column("VALUE", "value", may_shrink=True),
+    Column("FROM", "source"),
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    topics = typer.Typer(name="topics", help="Look at topics, make, change and delete them.", no_args_is_help=True)
+    for name, command in (
+        ("list", list_topics), ("describe", describe), ("create", create), ("delete", delete), ("config", config_),
+    ):  # fmt: skip
+        topics.command(name)(command)
+    app.add_typer(topics)
+
+
+def list_topics(
+    internal: _Internal = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006 - typer wants the default itself
+    as_json: Json = False,
+) -> None:
+    """Every topic."""
+    from seamark.client import Admin
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        found = admin.list_topics(include_internal=internal)
+    rows = (
+        (
+            name, len(topic.partitions), max((len(each.replicas) for each in topic.partitions.values()), default=0),
+            sum(each.leader < 0 for each in topic.partitions.values()),
+        )
+        for name, topic in sorted(found.items())
+    )  # fmt: skip
+    write_rows(_LIST, rows, chosen_form(as_json))
+
+
+def describe(
+    names: _Names,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Partitions of topics: leaders, replicas, and what their logs hold."""
+    from seamark.client import Admin, TopicPartition
+    from seamark.monitor.scan import bounds_of
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        topics = known_topics(admin, names)
+        partitions = [TopicPartition(name, index) for name, topic in topics.items() for index in topic.partitions]
+        bounds = bounds_of(admin, partitions)
+    rows = []
+    for partition in sorted(partitions):
+        view, log = topics[partition.topic].partitions[partition.partition], bounds[partition]
+        copies = (" ".join(map(str, view.replicas)), " ".join(map(str, view.in_sync)))
+        leader = view.leader if view.leader >= 0 else None
+        rows.append((*partition, leader, *copies, log.log_start, log.log_end, log.error or ""))
+    write_rows(_DESCRIBE, rows, chosen_form(as_json))
+
+
+def create(
+    names: _Names,
+    partitions: _Partitions = -1,
+    replicas: _Replicas = -1,
+    setting: _Set = [],  # noqa: B006
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """Make topics."""
+    from seamark.client import Admin
+    from seamark.client.admin_types import NewTopic
+
+    wanted = _settings(setting)
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        made = admin.create_topics([NewTopic(name, partitions, replicas, wanted) for name in names])
+    _report(made, made.errors, "is made")
+
+
+def delete(
+    names: _Names,
+    apply: _Apply = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """Delete topics with their records."""
+    from seamark.client import Admin, TopicPartition
+    from seamark.monitor.scan import bounds_of
+
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        topics = known_topics(admin, names)
+        if apply:
+            deleted = admin.delete_topics(names)
+            _report(deleted, deleted.errors, "is deleted")
+            return
+        for name, topic in topics.items():
+            logs = bounds_of(admin, [TopicPartition(name, index) for index in topic.partitions]).values()
+            count = sum((log.log_end or 0) - (log.log_start or 0) for log in logs)
+            typer.echo(f"topic {name!r} would go, with {count} offsets in {len(topic.partitions)} partitions")
+        typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
+
+
+def config_(
+    names: _Names,
+    setting: _Set = [],  # noqa: B006
+    unset: _Unset = [],  # noqa: B006
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Show the settings of topics that differ from the defaults, or change some."""
+    from seamark.client import Admin
+    from seamark.client.admin_types import Resource
+
+    changes: dict[str, str | None] = {**_settings(setting), **dict.fromkeys(unset)}
+    with Admin(client_config(bootstrap, config, option)) as admin:
+        known_topics(admin, names)
+        resources = [Resource("topic", name) for name in names]
+        if changes:
+            admin.alter_configs(dict.fromkeys(resources, changes)).raise_if_failed()
+        found = admin.describe_configs(resources).raise_if_failed()
+    rows = (
+        (resource.name, entry.name, entry.value, entry.source)
+        for resource, entries in found.items()
+        for entry in sorted(entries.values(), key=lambda each: each.name)
+        if not entry.is_default
+    )
+    write_rows(_CONFIG, rows, chosen_form(as_json))
+
+
+def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
+    """The named topics; an error with the nearest name for one that is not there."""
+    known = admin.list_topics(include_internal=True)
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise SeamarkError(f"there is no topic {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return {name: known[name] for name in names}
+
+
+def _settings(texts: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, mark, value = text.partition("=")
+        if not mark or not key:
+            raise UsageError(f"--set {text}: it must be KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _report(made: Iterable[str], errors: Mapping[str, Any], what: str) -> None:
+    for name in made:
+        typer.echo(f"topic {name!r} {what}")
+    for _, error in sorted(errors.items()):
+        typer.echo(f"seamark: {error}", err=True)
+    if errors:
+        raise typer.Exit(1)

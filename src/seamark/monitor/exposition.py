@@ -1,0 +1,106 @@
+"""What the poller saw, in Prometheus' text format.
+
+A group or partition that is gone is gone from the text too; what did not answer has no lag rather than a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from seamark.monitor.poller import Poller, Seen
+from seamark.rules.status import Status
+
+_Sample = tuple[dict[str, str], float]
+
+
+def metrics_text(poller: Poller, now_ms: int) -> str:
+    return "".join(_families(poller, now_ms))
+
+
+def _families(poller: Poller, now_ms: int) -> Iterator[str]:
+    seen = poller.seen
+    yield _family("seamark_exporter_looks_total", "counter", "Looks at the cluster that succeeded.", [({}, seen.looks)])
+    yield _family("seamark_exporter_failures_total", "counter", "Looks that failed.", [({}, seen.failures)])
+    look = seen.look
+    if look is None:
+        return
+    age = (now_ms - look.at_ms) / 1000
+    yield _family("seamark_exporter_look_age_seconds", "gauge", "Since the last look that succeeded.", [({}, age)])
+    yield _family("seamark_exporter_look_seconds", "gauge", "How long that look took.", [({}, look.seconds)])
+    yield from _groups(seen)
+    yield from _partitions(poller)
+
+
+def _groups(seen: Seen) -> Iterator[str]:
+    assert seen.look is not None
+    groups = seen.look.scan.groups
+    yield _family(
+        "seamark_group_members", "gauge", "Members of the group.",
+        [({"group": view.group_id}, len(view.description.members)) for view in groups],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_info", "gauge", "1, with what is known of the group as labels.",
+        [
+            (
+                {
+                    "group": view.group_id, "state": view.description.state, "type": view.description.type,
+                    "assignor": view.description.assignor,
+                },
+                1,
+            )
+            for view in groups
+        ],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_lag_records", "gauge", "Records that the group has still to read, where that is known.",
+        [({"group": view.group_id}, lag) for view in groups if (lag := view.records_behind) is not None],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_partitions_unknown", "gauge", "Partitions of the group that do not answer.",
+        [({"group": view.group_id}, view.partitions_unknown) for view in groups],
+    )  # fmt: skip
+
+
+def _partitions(poller: Poller) -> Iterator[str]:
+    look = poller.seen.look
+    assert look is not None
+    offsets: list[_Sample] = []
+    ends: list[_Sample] = []
+    lags: list[_Sample] = []
+    ages: list[_Sample] = []
+    states: list[_Sample] = []
+    for view in look.scan.groups:
+        for each in view.partitions:
+            labels = {
+                "group": view.group_id,
+                "topic": each.partition.topic,
+                "partition": str(each.partition.partition),
+            }
+            if each.committed is not None:
+                offsets.append((labels, each.committed.offset))
+            if each.bounds.log_end is not None:
+                ends.append((labels, each.bounds.log_end))
+            if each.lag.records is not None:
+                lags.append((labels, each.lag.records))
+            if (age := look.times.get((view.group_id, each.partition))) is not None:
+                ages.append((labels, age.seconds))
+            state = poller.watching.status(view.group_id, each.partition)
+            if state not in (Status.OK, Status.UNKNOWN):
+                states.append(({**labels, "status": state.value}, 1))
+    yield _family("seamark_committed_offset", "gauge", "The committed offset.", offsets)
+    yield _family("seamark_log_end_offset", "gauge", "The end of the partition's log.", ends)
+    yield _family("seamark_lag_records", "gauge", "Records still to be read.", lags)
+    yield _family("seamark_lag_seconds", "gauge", "Age of the first record that is not read.", ages)
+    yield _family("seamark_partition_trouble", "gauge", "1 for a partition that is not well; status says how.", states)
+
+
+def _family(name: str, kind: str, meaning: str, samples: Iterable[_Sample]) -> str:
+    lines = [f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"]
+    for labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items() if text)
+        lines.append(f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n")
+    return "".join(lines) if len(lines) > 1 else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,128 @@
+"""Committed offsets in a file: JSON with everything, or CSV as Kafka's own tool exports and imports it.
+
+CSV has ``topic,partition,offset`` for one group or ``group,topic,partition,offset`` for several, without a header;
+ours is written with the group. JSON carries a format version, and metadata and leader epochs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from seamark.client.records_api import Offset
+from seamark.errors import UsageError
+from seamark.topic_partition import TopicPartition
+
+FORMAT = "seamark.offsets"
+VERSION = 1
+
+Offsets = dict[TopicPartition, Offset]
+# The group of rows that name none.
+ANY_GROUP = ""
+
+
+def offsets_json(cluster_id: str, groups: Mapping[str, Offsets]) -> str:
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "cluster_id": cluster_id,
+        "groups": {
+            group: [
+                {
+                    "topic": partition.topic, "partition": partition.partition, "offset": offset.offset,
+                    "metadata": offset.metadata, "leader_epoch": offset.leader_epoch,
+                }
+                for partition, offset in sorted(offsets.items(), key=lambda each: each[0])
+            ]
+            for group, offsets in sorted(groups.items())
+        },
+    }  # fmt: skip
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def offsets_csv(groups: Mapping[str, Offsets]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for group, offsets in sorted(groups.items()):
+        writer.writerows([group, *partition, offsets[partition].offset] for partition in sorted(offsets))
+    return out.getvalue()
+
+
+def read_offsets(path: Path) -> dict[str, Offsets]:
+    """Offsets by group; those of a file that names no group are under ``ANY_GROUP``."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: it cannot be read ({error.__class__.__name__})") from None
+    found = _of_json(text, path) if text.lstrip().startswith("{") else _of_csv(text, path)
+    if not any(found.values()):
+        raise UsageError(f"{path}: it has no offsets")
+    return found
+
+
+def offsets_for(found: Mapping[str, Offsets], group: str) -> Offsets:
+    """What a file says of one group."""
+    return found.get(group) or found.get(ANY_GROUP) or {}
+
+
+def _of_json(text: str, path: Path) -> dict[str, Offsets]:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: it is not valid JSON ({error})") from None
+    if content.get("format") != FORMAT:
+        raise UsageError(f"{path}: it is not a file of offsets (format {content.get('format')!r})")
+    if content.get("version") != VERSION:
+        raise UsageError(f"{path}: version {content.get('version')!r} of the format is not known, only {VERSION}")
+    groups: dict[str, Offsets] = {}
+    for group, entries in _mapping(content.get("groups"), path).items():
+        for entry in entries if isinstance(entries, list) else [None]:
+            try:
+                partition, offset = _entry(_mapping(entry, path))
+            except (KeyError, TypeError, ValueError) as error:
+                raise UsageError(f"{path}: an entry of group {group!r} is not an offset ({error})") from None
+            groups.setdefault(group, {})[partition] = offset
+    return groups
+
+
+def _mapping(found: object, path: Path) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: it is not a file of offsets: {str(found)[:40]!r} stands where an object must")
+    return found
+
+
+def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
+    partition = TopicPartition(str(entry["topic"]), _count(entry["partition"]))
+    return partition, Offset(
+        _count(entry["offset"]), str(entry.get("metadata", "")), int(entry.get("leader_epoch", -1))
+    )
+
+
+def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
+    groups: dict[str, Offsets] = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row:
+            continue
+        if len(row) not in (3, 4):
+            raise UsageError(
+                f"{path}, line {number}: it must be topic,partition,offset or group,topic,partition,offset"
+            )
+        group, topic, partition, offset = row if len(row) == 4 else (ANY_GROUP, *row)
+        try:
+            groups.setdefault(group, {})[TopicPartition(topic, _count(partition))] = Offset(_count(offset))
+        except ValueError:
+            raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on") from None
+    return groups
+
+
+def _count(found: Any) -> int:
+    number = int(found)
+    if number < 0 or isinstance(found, (bool, float)):
+        raise ValueError(f"{found!r} is not a whole number from 0 on")
+    return number

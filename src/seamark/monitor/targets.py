@@ -1,0 +1,132 @@
+"""Where a group is to be set to: ``--to`` as a value, and the offsets that it means on a cluster.
+
+    earliest  latest          the ends of the log
+    offset:N                  that offset, moved into the log where it lies outside
+    time:ISO  ago:1h          the first record at or after a time; the log's end if there is none
+    shift:-10                 so many records from what is committed, moved into the log
+    group:G                   where another group stands
+
+Moving into the log is what Kafka's own tool does; each partition that was moved is reported. Nothing here changes
+anything: the outcome is what a plan is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from seamark.client.admin import Admin
+from seamark.client.records_api import Offset
+from seamark.errors import UsageError
+from seamark.plans.plan import ClusterState, LogRange
+from seamark.topic_partition import TopicPartition
+
+KINDS = ("earliest", "latest", "offset:N", "time:ISO", "ago:1h", "shift:-10", "group:G", "file:F")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``kind`` with its argument: a number for offset and shift, milliseconds for time, a name for group and file."""
+
+    kind: str
+    number: int = 0
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Aim:
+    """What was found for one group: offsets to set, remarks per partition, and why some have none."""
+
+    wanted: dict[TopicPartition, Offset | int | None] = field(default_factory=dict)
+    remarks: dict[TopicPartition, str] = field(default_factory=dict)
+    refused: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def parse_target(
+    text: str, *, now_ms: int, time_ms_of: Callable[[str], int], seconds_of: Callable[[str], float]
+) -> Target:
+    """The value of ``--to``; UsageError names the ways there are."""
+    kind, colon, rest = text.partition(":")
+    if text in ("earliest", "latest"):
+        return Target(text)
+    if colon and rest:
+        if kind in ("offset", "shift"):
+            return Target(kind, _whole(kind, rest))
+        if kind == "time":
+            return Target("time", time_ms_of(rest))
+        if kind == "ago":
+            return Target("time", now_ms - round(seconds_of(rest) * 1000))
+        if kind in ("group", "file"):
+            return Target(kind, name=rest)
+    raise UsageError(f"--to {text!r} is not one of {', '.join(KINDS)}")
+
+
+def _whole(kind: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"--to {kind}:{text}: {text!r} is not a whole number") from None
+    if kind == "offset" and number < 0:
+        raise UsageError(f"--to {kind}:{text}: an offset is not below 0")
+    return number
+
+
+def aim(
+    target: Target,
+    group: str,
+    partitions: Iterable[TopicPartition],
+    state: ClusterState,
+    *,
+    at_time: Mapping[TopicPartition, int] | None = None,
+    elsewhere: Mapping[TopicPartition, Offset] | None = None,
+) -> Aim:
+    """The offsets that ``target`` means for these partitions of a group.
+
+    ``at_time`` has the first offset at or after the target's time (-1 if there is none), ``elsewhere`` what the other
+    group or the file says.
+    """
+    found = Aim()
+    committed = state.committed.get(group, {})
+    for partition in sorted(partitions):
+        log = state.logs.get(partition)
+        if log is None:
+            found.refused[partition] = state.unreadable.get(partition, "it does not exist")
+            continue
+        if target.kind in ("group", "file"):
+            other = (elsewhere or {}).get(partition)
+            if other is None:
+                found.refused[partition] = f"{target.kind} {target.name!r} has no offset for it"
+                continue
+            wanted = other.offset
+        elif target.kind == "shift":
+            before = committed.get(partition)
+            if before is None:
+                found.refused[partition] = f"group {group!r} has committed nothing that could be shifted"
+                continue
+            wanted = before.offset + target.number
+        elif target.kind == "time":
+            at = (at_time or {}).get(partition, -1)
+            wanted = log.log_end if at < 0 else at
+            if at < 0:
+                found.remarks[partition] = "no record is that late: the log's end"
+        else:
+            wanted = _of_log(target, log)
+        inside = min(max(wanted, log.log_start), log.log_end)
+        if inside != wanted:
+            found.remarks[partition] = f"{wanted} lies outside the log ({log.log_start} to {log.log_end})"
+        found.wanted[partition] = inside
+    return found
+
+
+def _of_log(target: Target, log: LogRange) -> int:
+    if target.kind == "earliest":
+        return log.log_start
+    return log.log_end if target.kind == "latest" else target.number
+
+
+def offsets_at(
+    admin: Admin, partitions: Iterable[TopicPartition], time_ms: int, *, timeout: float | None = None
+) -> dict[TopicPartition, int]:
+    """The first offset at or after a time, -1 where there is none."""
+    found = admin.list_offsets(dict.fromkeys(partitions, time_ms), timeout=timeout)
+    return {partition: answer.offset for partition, answer in found.items()}

@@ -1,0 +1,57 @@
+"""What several looks at the same groups say together: state and time to catch up, over a bounded stretch of time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from seamark.monitor.scan import Scan
+from seamark.rules.status import PATIENT, Patience, Status, partition_status, worst
+from seamark.rules.time_lag import Sample, seconds_to_catch_up
+from seamark.topic_partition import TopicPartition
+
+_Key = tuple[str, TopicPartition]
+
+
+class Watching:
+    """The last ``looks`` looks; one owner adds and asks."""
+
+    def __init__(self, looks: int = 120, patience: Patience = PATIENT) -> None:
+        self._looks = looks
+        self._patience = patience
+        self._samples: dict[_Key, deque[Sample]] = {}
+        self._active: dict[str, bool] = {}
+
+    def add(self, scan: Scan, at_ms: int) -> None:
+        """Remember a look; groups and partitions that are gone are forgotten."""
+        samples: dict[_Key, deque[Sample]] = {}
+        for view in scan.groups:
+            self._active[view.group_id] = view.description.is_active
+            for each in view.partitions:
+                key = (view.group_id, each.partition)
+                kept = self._samples.get(key)
+                if kept is None:
+                    kept = deque(maxlen=self._looks)
+                if each.bounds.log_end is not None:
+                    committed = None if each.committed is None else each.committed.offset
+                    kept.append(Sample(at_ms, committed, each.bounds.log_end))
+                samples[key] = kept
+        self._samples = samples
+
+    def status(self, group: str, partition: TopicPartition) -> Status:
+        samples = list(self._samples.get((group, partition), ()))
+        return partition_status(samples, is_active=self._active.get(group, False), patience=self._patience)
+
+    def outlook(self, group: str, topic: str, partition: int | None) -> tuple[float | None, str | None]:
+        """Seconds until caught up, and the state in a word; for a whole topic those of its worst partition.
+
+        None is what cannot be told yet.
+        """
+        if partition is not None:
+            wanted = [TopicPartition(topic, partition)]
+        else:
+            wanted = [each for name, each in self._samples if name == group and each.topic == topic]
+        times = [seconds_to_catch_up(list(self._samples.get((group, each), ()))) for each in wanted]
+        known = [time for time in times if time is not None]
+        state = worst(self.status(group, each) for each in wanted)
+        word = None if state is Status.UNKNOWN else state.value
+        return (max(known) if len(known) == len(times) and known else None), word

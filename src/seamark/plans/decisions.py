@@ -1,0 +1,147 @@
+"""Whether a plan may be applied to what the cluster holds now, and what is left to do: pure, decided before any change.
+
+A change stands in one of three ways: its offset still is what it was (``OPEN``), already is what it should become
+(``DONE``, the trace of an earlier attempt), or is something else (``STALE``). One stale change refuses the whole plan.
+Applying again after a crash is therefore safe: done changes are left alone, open ones are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from seamark.client.records_api import Offset
+from seamark.plans.errors import GroupInUse, OutsideLog, PlanRefused, PlanStale, TopicChanged, WrongCluster, some
+from seamark.plans.plan import Change, ClusterState, Plan, is_same
+
+# A coordinator stores one commit as one batch, which must fit into a message of its offsets topic (1 MB by default).
+_COMMIT_BYTES = 400_000
+_BYTES_BESIDE_TEXTS = 100
+_UNKNOWN_ID = ""
+
+
+class Standing(Enum):
+    OPEN = "open"
+    DONE = "done"
+    STALE = "stale"
+
+
+class Standings(NamedTuple):
+    """How one change stands; ``found`` is what is committed now."""
+
+    group: str
+    change: Change
+    standing: Standing
+    found: Offset | None
+
+    @property
+    def described(self) -> str:
+        return describe(self.found)
+
+
+def standings(plan: Plan, state: ClusterState) -> list[Standings]:
+    return [
+        Standings(group, change, standing_of(change, found), found)
+        for group, change in plan
+        for found in (state.committed.get(group, {}).get(change.partition),)
+    ]
+
+
+def standing_of(change: Change, found: Offset | None) -> Standing:
+    if is_same(found, change.after):
+        return Standing.DONE
+    return Standing.OPEN if is_same(found, change.before) else Standing.STALE
+
+
+def check(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -> list[Standings]:
+    """How each change stands, if the plan may be applied; otherwise the first of these refusals is raised:
+
+    WrongCluster, TopicChanged, GroupInUse, PlanStale, OutsideLog.
+    """
+    if state.cluster_id != plan.cluster_id:
+        raise WrongCluster(plan.cluster_id, state.cluster_id)
+    found = standings(plan, state)
+    left = [each for each in found if each.standing is not Standing.DONE]
+    if changed := topic_problems(plan, state):
+        raise TopicChanged(f"{some(changed)}: nothing was changed")
+    # What is complete needs nobody to stop.
+    for group in dict.fromkeys(each.group for each in left):
+        if refusal := group_problem(group, state):
+            raise refusal
+    stale = [
+        (each.group, each.change.partition, f"is at {each.described}, not at {describe(each.change.before)}")
+        for each in left
+        if each.standing is Standing.STALE
+    ]
+    if stale:
+        raise PlanStale(stale)
+    outside = [problem for each in left if (problem := log_problem(each.change, state))]
+    if outside and not allow_outside_log:
+        raise OutsideLog(outside)
+    return found
+
+
+def topic_problems(plan: Plan, state: ClusterState) -> list[str]:
+    """Topics that are not the ones the plan was made for; those that only lose offsets need not exist."""
+    problems = []
+    most: dict[str, int] = {}
+    for _, change in plan:
+        if change.after is not None:
+            most[change.partition.topic] = max(most.get(change.partition.topic, 0), change.partition.partition)
+    for topic, highest in sorted(most.items()):
+        planned = plan.topic_ids.get(topic, _UNKNOWN_ID)
+        now = state.topics.get(topic)
+        if now is None:
+            problems.append(f"topic {topic!r} does not exist any more")
+        elif _UNKNOWN_ID not in (planned, now.topic_id) and planned != now.topic_id:
+            problems.append(f"topic {topic!r} was made anew since the plan was made, its offsets mean other records")
+        elif highest >= now.partition_count:
+            problems.append(f"topic {topic!r} has no partition {highest}")
+    return problems
+
+
+def group_problem(group: str, state: ClusterState) -> PlanRefused | None:
+    found = state.groups.get(group)
+    if found is None:
+        return None
+    if found.type not in ("classic", "consumer"):
+        return PlanRefused(f"group {group!r} is a {found.type} group: its offsets cannot be set; nothing was changed")
+    return GroupInUse(group, found.state, found.members) if found.is_active else None
+
+
+def log_problem(change: Change, state: ClusterState) -> str:
+    """What is wrong with the new offset, as far as the partition's log is concerned; empty if nothing is."""
+    if change.after is None:
+        return ""
+    log = state.logs.get(change.partition)
+    offset = change.after.offset
+    if log is None:
+        reason = state.unreadable.get(change.partition, "it was not asked for")
+        return f"the log of {change.partition} cannot be looked at ({reason})"
+    if offset < log.log_start:
+        return f"{change.partition} starts at {log.log_start}, after the new offset {offset}"
+    if offset > log.log_end:
+        return f"{change.partition} ends at {log.log_end}, before the new offset {offset}"
+    return ""
+
+
+def describe(offset: Offset | None) -> str:
+    return "no offset" if offset is None else str(offset.offset)
+
+
+def commit_chunks(group: str, changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Changes in portions that a coordinator can store at once."""
+    portion: list[Change] = []
+    size = 0
+    for change in changes:
+        metadata = "" if change.after is None else change.after.metadata
+        # Text is at most four bytes per character.
+        cost = _BYTES_BESIDE_TEXTS + 4 * (len(group) + len(change.partition.topic) + len(metadata))
+        if portion and size + cost > _COMMIT_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(change)
+        size += cost
+    if portion:
+        yield portion

@@ -1,0 +1,102 @@
+"""Why a plan cannot be read, made or applied; ``str()`` of each is one sentence, its fields are values.
+
+    SeamarkError
+    +- PlanError
+       +- BadPlan            a file that is not a plan, is damaged, or was made by a newer release
+       +- PlanRefused        the cluster is not as the plan says: nothing was changed
+       |  +- WrongCluster  GroupInUse  PlanStale  TopicChanged  OutsideLog
+       +- PlanIncomplete     some changes were made and some were not
+
+A refusal is raised before the first change. What goes wrong later is in the report, per partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from seamark.errors import SeamarkError
+from seamark.topic_partition import TopicPartition
+
+# How many partitions or members a sentence names before it says how many more there are.
+_NAMED = 5
+
+
+class PlanError(SeamarkError):
+    """Everything about plans that is not a mistake in the call."""
+
+
+class BadPlan(PlanError):
+    """The text is not a plan that can be trusted; ``source`` is the file it came from."""
+
+    def __init__(self, source: Path | str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = str(source)
+        self.reason = reason
+
+
+class PlanRefused(PlanError):
+    """The plan does not fit what the cluster holds now; nothing was changed."""
+
+
+class WrongCluster(PlanRefused):
+    """The plan was made for another cluster."""
+
+    def __init__(self, planned: str, found: str) -> None:
+        super().__init__(f"the plan is for cluster {planned!r}, this is cluster {found!r}: nothing was changed")
+        self.planned = planned
+        self.found = found
+
+
+class GroupInUse(PlanRefused):
+    """Somebody commits to the group, so that offsets set from outside would be refused or lost."""
+
+    def __init__(self, group: str, state: str, members: Sequence[str]) -> None:
+        who = f" with {_count(len(members), 'member')} ({some(members)})" if members else ""
+        super().__init__(f"group {group!r} is {state}{who}: stop them first, nothing was changed")
+        self.group = group
+        self.state = state
+        self.members = tuple(members)
+
+
+class PlanStale(PlanRefused):
+    """Offsets are no longer what they were when the plan was made; ``partitions`` has group and partition of each."""
+
+    def __init__(self, partitions: Iterable[tuple[str, TopicPartition, str]]) -> None:
+        found = list(partitions)
+        self.partitions = tuple((group, partition) for group, partition, _ in found)
+        shown = some([f"{partition} of group {group!r} {how}" for group, partition, how in found])
+        super().__init__(f"the plan is stale, make it again: {shown}; nothing was changed")
+
+
+class TopicChanged(PlanRefused):
+    """A topic of the plan is gone, was made anew, or has fewer partitions."""
+
+
+class OutsideLog(PlanRefused):
+    """New offsets lie outside what their partitions hold."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(f"{some(problems)}; nothing was changed")
+        self.problems = tuple(problems)
+
+
+class PlanIncomplete(PlanError):
+    """Not every change was made; ``failures`` has a sentence for each that was not."""
+
+    def __init__(self, failures: Sequence[str], asked: int) -> None:
+        super().__init__(
+            f"{len(failures)} of {_count(asked, 'change')} not made: {some(failures)}; "
+            "once the cause is gone, applying the plan again does the rest"
+        )
+        self.failures = tuple(failures)
+
+
+def some(texts: Sequence[object]) -> str:
+    """The first few of many, and how many more there are."""
+    shown = ", ".join(map(str, texts[:_NAMED]))
+    return shown if len(texts) <= _NAMED else f"{shown} and {len(texts) - _NAMED} more"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

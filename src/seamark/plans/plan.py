@@ -1,0 +1,153 @@
+"""A plan: which committed offsets of which groups are to become what, and what they were when it was made.
+
+Plans are values. ``build_plan`` makes one from what a cluster holds (``ClusterState``) and what is wanted; it changes
+nothing and asks nobody. A partition whose offset already is the wanted one is left out.
+
+Invariant: every change differs in its ``before`` and ``after``; groups and, within one, partitions are sorted and
+unique, so that two plans with the same content are equal and have the same digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from seamark.client.records_api import Offset
+from seamark.errors import UsageError
+from seamark.plans.errors import TopicChanged, some
+from seamark.topic_partition import TopicPartition
+
+# None takes the committed offset away.
+Wanted = Mapping[str, Mapping[TopicPartition, Offset | int | None]]
+
+LARGEST_OFFSET = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One committed offset; None stands for none: before the first commit, or after its deletion."""
+
+    partition: TopicPartition
+    before: Offset | None
+    after: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanges:
+    group: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to change; ``made_by`` and ``why`` are for people, ``undoes`` is the digest of the plan it takes back.
+
+    ``topic_ids`` has the id of each topic as hexadecimal text, "" where the broker knows none.
+    """
+
+    cluster_id: str
+    created_ms: int
+    made_by: str
+    why: str
+    topic_ids: Mapping[str, str]
+    groups: tuple[GroupChanges, ...]
+    undoes: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, Change]]:
+        for each in self.groups:
+            for change in each.changes:
+                yield each.group, change
+
+    def __len__(self) -> int:
+        return sum(len(each.changes) for each in self.groups)
+
+    @property
+    def partitions(self) -> dict[str, list[TopicPartition]]:
+        """The partitions that it changes, per group."""
+        return {each.group: [change.partition for change in each.changes] for each in self.groups}
+
+
+class LogRange(NamedTuple):
+    """What a partition holds: from ``log_start`` up to, not including, ``log_end``."""
+
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    topic_id: str
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """Whether somebody may be committing; ``members`` are named as a person would look for them."""
+
+    state: str
+    type: str
+    is_active: bool
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a cluster holds of the partitions that were asked about, at one time.
+
+    ``committed`` has no entry where nothing is committed; ``logs`` none for a partition that does not answer, whose
+    reason is then in ``unreadable``. A group that does not exist is not in ``groups``.
+    """
+
+    cluster_id: str
+    topics: Mapping[str, TopicState]
+    groups: Mapping[str, GroupState]
+    committed: Mapping[str, Mapping[TopicPartition, Offset]]
+    logs: Mapping[TopicPartition, LogRange] = field(default_factory=dict)
+    unreadable: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = "", now_ms: int) -> Plan:
+    """The plan that turns what is committed into what is wanted.
+
+    TopicChanged names partitions to be set that do not exist; an offset may be taken away where the topic is gone.
+    """
+    groups = []
+    missing: list[TopicPartition] = []
+    for group in sorted(wanted):
+        changes = []
+        for partition, after in sorted((_address(each), offset) for each, offset in wanted[group].items()):
+            before = state.committed.get(group, {}).get(partition)
+            target = None if after is None else _offset(partition, after)
+            topic = state.topics.get(partition.topic)
+            if target is not None and (topic is None or partition.partition >= topic.partition_count):
+                missing.append(partition)
+            if not is_same(before, target):
+                changes.append(Change(partition, before, target))
+        if changes:
+            groups.append(GroupChanges(group, tuple(changes)))
+    if missing:
+        raise TopicChanged(f"the cluster does not have {some(sorted(set(missing)))}")
+    named = sorted({change.partition.topic for each in groups for change in each.changes})
+    ids = {topic: state.topics[topic].topic_id if topic in state.topics else "" for topic in named}
+    return Plan(state.cluster_id, now_ms, made_by, why, ids, tuple(groups))
+
+
+def is_same(one: Offset | None, other: Offset | None) -> bool:
+    """Whether two committed offsets say the same; leader epochs are compared where both are known."""
+    if one is None or other is None:
+        return one is other
+    if one.leader_epoch >= 0 and other.leader_epoch >= 0 and one.leader_epoch != other.leader_epoch:
+        return False
+    return (one.offset, one.metadata) == (other.offset, other.metadata)
+
+
+def _address(partition: TopicPartition) -> TopicPartition:
+    return TopicPartition(*partition)
+
+
+def _offset(partition: TopicPartition, wanted: Offset | int) -> Offset:
+    made = wanted if isinstance(wanted, Offset) else Offset(wanted)
+    if made.offset > LARGEST_OFFSET:
+        raise UsageError(f"the offset for {partition} has more than 63 bits: {made.offset}")
+    return made

@@ -1,0 +1,113 @@
+"""Rules about offsets that moved in a way no reading consumer moves them: back, ahead, by somebody else, or away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seamark.rules.findings.finding import Finding, Parameters
+from seamark.rules.findings.history import Commit, PartitionHistory
+
+
+def rewind(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """The offset fell: records are read again. Commits that merely overtook each other are left out."""
+    for place, before, after in history.steps():
+        if after.offset >= before.offset:
+            continue
+        later = history.commits[place + 1 :]
+        regained = next((each.at_ms for each in later if each.offset >= before.offset), None)
+        is_overtaken = regained is not None and regained - after.at_ms <= parameters.overtaken_ms
+        if after.origin != "outside" and is_overtaken:
+            continue
+        yield _moved(history, "rewind", before, after, regained,
+            f"went back from {before.offset} to {after.offset}: {before.offset - after.offset} records are read again",
+            "If nobody reset it on purpose, look for a consumer that seeks, or that lost its state.",
+        )  # fmt: skip
+
+
+def forward_jump(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """The offset rose faster than records can have been read, or somebody else set it ahead: records were skipped."""
+    pace = best_pace(history)
+    for before, after in history.pairs():
+        ahead = after.offset - before.offset
+        if ahead <= 0:
+            continue
+        if after.origin != "outside":
+            seconds = max(after.at_ms - before.at_ms, 1) / 1000
+            is_impossible = ahead / seconds > parameters.fastest
+            is_unlike_itself = pace is not None and ahead / seconds > parameters.faster * pace
+            if ahead < parameters.jump_records or not (is_impossible or is_unlike_itself):
+                continue
+        yield _moved(history, "forward jump", before, after, after.at_ms,
+            f"jumped ahead from {before.offset} to {after.offset}: {ahead} records were not read",
+            "Set the group back to the old offset if those records are needed: seamark groups reset.",
+        )  # fmt: skip
+
+
+def moved_from_outside(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
+    """Somebody who is no member set the offset."""
+    for before, after in history.pairs():
+        if after.origin == "outside" and after.offset != before.offset:
+            yield _moved(history, "moved from outside", before, after, after.at_ms,
+                f"was set from {before.offset} to {after.offset} by somebody who is no member of the group",
+                "Ask who ran a reset at that time; the old offset is in the evidence.",
+            )  # fmt: skip
+
+
+def beyond_end(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
+    """A later look at the log found its end below what was committed."""
+    for commit in history.commits:
+        sample = history.sample_after(commit.at_ms)
+        if sample is None or sample.log_end >= commit.offset:
+            continue
+        yield Finding(
+            "beyond the end", history.group, history.topic, history.partition, commit.at_ms, None,
+            f"{history.topic}-{history.partition} was committed at {commit.offset}, but its log ended at"
+            f" {sample.log_end}",
+            "The topic was made anew or the offset is wrong: set the group to an offset that exists.",
+            commit.offset - sample.log_end, {"committed": commit.offset, "log_end": sample.log_end},
+        )  # fmt: skip
+        return
+
+
+def expired(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """The broker forgot the offset because nobody had committed for so long."""
+    for deletion in history.deletions:
+        last = next((each for each in reversed(history.commits) if each.at_ms <= deletion.at_ms), None)
+        if last is None:
+            continue
+        idle_ms = deletion.at_ms - last.at_ms
+        is_due = 0 <= last.expire_ms <= deletion.at_ms if last.expire_ms >= 0 else idle_ms >= parameters.retention_ms
+        if is_due:
+            yield Finding(
+                "expired", history.group, history.topic, history.partition, deletion.at_ms, None,
+                f"the offset {last.offset} of {history.topic}-{history.partition} expired after"
+                f" {idle_ms / 86_400_000:.1f} days without a commit",
+                "The group starts at its reset policy now; raise offsets.retention.minutes, or commit again.",
+                None, {"committed": last.offset, "last_commit_ms": last.at_ms},
+            )  # fmt: skip
+
+
+def best_pace(history: PartitionHistory) -> float | None:
+    """The best pace in records per second while there was more to read than was read: what the consumer can do.
+
+    Without a backlog the pace is the producer's, which says nothing about the consumer.
+    """
+    best: float | None = None
+    for before, after in history.pairs():
+        sample = history.sample_before(after.at_ms)
+        if after.offset <= before.offset or after.origin == "outside" or after.at_ms <= before.at_ms:
+            continue
+        if sample is not None and sample.at_ms >= before.at_ms and sample.log_end > after.offset:
+            pace = (after.offset - before.offset) / ((after.at_ms - before.at_ms) / 1000)
+            best = pace if best is None else max(best, pace)
+    return best
+
+
+def _moved(
+    history: PartitionHistory, kind: str, before: Commit, after: Commit, until_ms: int | None, how: str, advice: str
+) -> Finding:
+    return Finding(
+        kind, history.group, history.topic, history.partition, after.at_ms, until_ms,
+        f"{history.topic}-{history.partition} {how}", advice, abs(after.offset - before.offset),
+        {"before": before.offset, "after": after.offset, "origin": after.origin},
+    )  # fmt: skip

@@ -1,0 +1,188 @@
+"""Rules about a group's pace: standing still, falling behind, and committing too much or too long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
+
+from seamark.rules.findings.finding import Finding, Parameters
+from seamark.rules.findings.history import Commit, PartitionHistory
+
+
+def stall(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """Commits go on, but for the same offset, although there was something to read all the time.
+
+    A consumer of ours that finished records beyond it is blocked by one record; then that is said.
+    """
+    patience = max(parameters.stall_ms, round(parameters.usual_pauses * _usual_advance(history)))
+    for run, following in _runs(history):
+        offset = run[0].offset
+        # The next commit may have been due for long, so a run is known to last only until its own last commit.
+        unread_ms = history.unread_since(offset, run[0].at_ms, run[-1].at_ms)
+        if len(run) < 3 or unread_ms is None or run[-1].at_ms - unread_ms < patience:
+            continue
+        minutes = (run[-1].at_ms - unread_ms) / 60_000
+        until = following.at_ms if following is not None else None
+        if run[-1].done_ahead:
+            yield Finding(
+                "blocked", history.group, history.topic, history.partition, unread_ms, until,
+                f"{history.topic}-{history.partition} has been blocked by the record at offset {offset} for"
+                f" {minutes:.0f} minutes, with {run[-1].done_ahead} records done beyond it",
+                "Look at that record: skip it or send it to the dead letters.",
+                None, {"offset": offset, "done_ahead": run[-1].done_ahead},
+            )  # fmt: skip
+        else:
+            yield Finding(
+                "stall", history.group, history.topic, history.partition, unread_ms, until,
+                f"{history.topic}-{history.partition} has stood at {offset} for {minutes:.0f} minutes although there"
+                " were records to read, and commits went on",
+                "Its consumer is alive but does not get on: look at the record at that offset and at the handler.",
+                None, {"offset": offset, "commits": len(run)},
+            )  # fmt: skip
+
+
+def stop(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """No commit for much longer than usual, although there was something to read."""
+    commits = history.commits
+    if not commits:
+        return
+    gone = [each.at_ms for each in history.deletions]
+    pauses = sorted(after.at_ms - before.at_ms for before, after in history.pairs())
+    ends: list[tuple[Commit, int, int | None]] = [
+        (before, after.at_ms, after.at_ms) for before, after in pairwise(commits) if after.is_complete
+    ]
+    ends.append((commits[-1], max(history.now_ms, commits[-1].at_ms), None))
+    for before, until_ms, resumed_ms in ends:
+        if any(before.at_ms <= each <= until_ms for each in gone):
+            continue
+        pause = until_ms - before.at_ms
+        # The longest of the other pauses; this one is the longest of all if it is to be a stop.
+        is_listed = resumed_ms is not None and bool(pauses) and pauses[-1] == pause
+        others = pauses[:-1] if is_listed else pauses
+        usual = others[-1] if others else 0
+        patience = max(parameters.stop_ms, parameters.usual_pauses * usual)
+        unread_ms = history.unread_since(before.offset, before.at_ms, until_ms)
+        if pause < patience or unread_ms is None or until_ms - unread_ms < patience:
+            continue
+        yield Finding(
+            "stop", history.group, history.topic, history.partition, before.at_ms, resumed_ms,
+            f"{history.topic}-{history.partition} was not committed for {pause / 60_000:.0f} minutes although there"
+            f" were records to read behind {before.offset}",
+            "Its consumer is gone or hangs: look at the group's members.",
+            None, {"offset": before.offset, "usual_pause_ms": usual},
+        )  # fmt: skip
+
+
+def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """It reads, and was never seen caught up, but would take long or for ever to catch up at this pace.
+
+    A job that commits now and then is behind at most looks, but not at its commits: it had read all there was.
+    """
+    caught_up_ms = max((each.at_ms for each in history.commits if _has_read_all(history, each)), default=0)
+    looks = [
+        (sample, commit)
+        for sample in history.samples
+        if sample.at_ms > caught_up_ms and (commit := _last_commit(history, sample.at_ms)) is not None
+    ]
+    # Back from the newest look as long as it was behind.
+    first = len(looks)
+    while first and looks[first - 1][0].log_end - looks[first - 1][1].offset > parameters.slow_records:
+        first -= 1
+    behind = looks[first:]
+    if len(behind) < 3 or behind[-1][0].at_ms - behind[0][0].at_ms < parameters.stall_ms:
+        return
+    if any(not each.is_complete for each in history.commits if each.at_ms > behind[0][0].at_ms):
+        return
+    (start, from_commit), (end, to_commit) = behind[0], behind[-1]
+    read = to_commit.offset - from_commit.offset
+    written = end.log_end - start.log_end
+    if read <= 0 or any(after.offset < before.offset for before, after in history.pairs()):
+        return
+    lag = end.log_end - to_commit.offset
+    seconds = (end.at_ms - start.at_ms) / 1000
+    gained = read - written
+    left = lag / (gained / seconds) if gained > 0 else math.inf
+    is_growing = gained < 0 and -gained > 0.1 * written
+    if left * 1000 <= parameters.slow_ms or (gained <= 0 and not is_growing):
+        return
+    when = "never at this pace" if math.isinf(left) else f"in about {left / 3600:.1f} hours"
+    yield Finding(
+        "slow drain", history.group, history.topic, history.partition, start.at_ms, None,
+        f"{history.topic}-{history.partition} is {lag} records behind, reads {read / seconds:.0f} per second while"
+        f" {written / seconds:.0f} are written, and will have caught up {when}",
+        "Give the group more members up to its partitions, or process in parallel.",
+        lag, {"read_per_second": read / seconds, "written_per_second": written / seconds},
+    )  # fmt: skip
+
+
+def commits_too_often(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """A commit per record, or nearly: it costs the broker more than the records do."""
+    commits = history.commits
+    wanted = math.ceil(parameters.often_per_second * parameters.often_ms / 1000)
+    for index in range(len(commits) - wanted):
+        first, last = commits[index], commits[index + wanted]
+        span = last.at_ms - first.at_ms
+        if 0 <= span <= parameters.often_ms:
+            yield Finding(
+                "commits too often", history.group, history.topic, history.partition, first.at_ms, None,
+                f"{history.topic}-{history.partition} was committed {wanted} times within {max(span, 1) / 1000:.0f}"
+                " seconds",
+                "Commit by time, about once a second or less often, not per record.",
+                None, {"commits": wanted, "within_ms": span},
+            )  # fmt: skip
+            return
+
+
+def metadata_near_limit(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
+    """The text stored with the offset comes close to what the broker accepts; beyond it commits are refused."""
+    longest = max(history.commits, key=lambda each: each.metadata_size, default=None)
+    if longest is not None and longest.metadata_size >= parameters.metadata_share * parameters.metadata_limit:
+        yield Finding(
+            "metadata near its limit", history.group, history.topic, history.partition, longest.at_ms, None,
+            f"a commit of {history.topic}-{history.partition} has {longest.metadata_size} bytes of metadata;"
+            f" {parameters.metadata_limit} are allowed",
+            "Raise offset.metadata.max.bytes, or let the consumer work less far ahead.",
+            None, {"bytes": longest.metadata_size, "limit": parameters.metadata_limit},
+        )  # fmt: skip
+
+
+def _runs(history: PartitionHistory) -> Iterator[tuple[list[Commit], Commit | None]]:
+    """Stretches of commits of one offset that certainly follow each other, and the commit that ended each."""
+    run: list[Commit] = []
+    for commit in history.commits:
+        if run and commit.is_complete and commit.offset == run[0].offset:
+            run.append(commit)
+            continue
+        if run:
+            yield run, commit if commit.is_complete else None
+        run = [commit]
+    if run:
+        yield run, None
+
+
+def _usual_advance(history: PartitionHistory) -> float:
+    """How long it usually takes until the offset moves, in milliseconds; 0 if too little is known."""
+    advances: list[int] = []
+    since: int | None = None
+    for before, after in history.pairs():
+        since = before.at_ms if since is None else since
+        if after.offset > before.offset:
+            advances.append(after.at_ms - since)
+            since = after.at_ms
+    return median(advances) if len(advances) >= 3 else 0.0
+
+
+def _has_read_all(history: PartitionHistory, commit: Commit) -> bool:
+    sample = history.sample_before(commit.at_ms)
+    return sample is not None and commit.offset >= sample.log_end
+
+
+def _last_commit(history: PartitionHistory, at_ms: int) -> Commit | None:
+    found = None
+    for commit in history.commits:
+        if commit.at_ms > at_ms:
+            break
+        found = commit
+    return found

@@ -1,0 +1,169 @@
+"""``seamark groups`` and ``seamark lag`` as a person calls them, on each broker."""
+
+import csv
+import io
+import json
+import time
+
+import pytest
+
+from seamark.client import Consumer, Offset, TopicPartition
+from seamark.client.admin_types import NewTopic
+from tests.support.produced import produce
+
+
+@pytest.fixture
+def topic(kafka_like, admin, fresh_name):
+    """Two partitions with ten records each, written two days ago."""
+    name = fresh_name("topic")
+    admin.create_topics([NewTopic(name, 2, 1)]).raise_if_failed()
+    for index in range(2):
+        two_days_ago_ms = int(time.time() * 1000) - 2 * 86_400_000
+        produce(kafka_like.bootstrap, TopicPartition(name, index), [b"x"] * 10, two_days_ago_ms)
+    return name
+
+
+@pytest.fixture
+def group(admin, topic, fresh_name):
+    """Committed 4 and 6, no members."""
+    name = fresh_name("group")
+    offsets = {TopicPartition(topic, 0): Offset(4, "mine"), TopicPartition(topic, 1): Offset(6)}
+    admin.alter_group_offsets(name, offsets).raise_if_failed()
+    return name
+
+
+def committed(admin, group):
+    return {each.partition: offset.offset for each, offset in admin.list_group_offsets([group])[group].items()}
+
+
+# covers: M1, M2
+def test_describe_has_the_columns_and_numbers_of_kafkas_tool(seamark, group, topic):
+    code, out, _ = seamark("groups", "describe", group)
+    head, *rows = [line.split() for line in out.splitlines()]
+    assert head == [
+        "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+    ]  # fmt: skip
+    assert rows == [
+        [group, topic, "0", "4", "10", "6", "-", "-", "-"],
+        [group, topic, "1", "6", "10", "4", "-", "-", "-"],
+    ]
+    assert code == 0
+
+
+# covers: M2
+def test_an_owned_partition_without_a_commit_has_dashes_for_offset_and_lag(seamark, kafka_like, topic, fresh_name):
+    name = fresh_name("group")
+    with Consumer(bootstrap_servers=kafka_like.bootstrap, group_id=name, enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        found = json.loads(seamark("groups", "describe", name, "--json")[1])
+        who = json.loads(seamark("groups", "members", name, "--json")[1])
+        refused = seamark("groups", "reset", name, "--topic", topic, "--to", "latest", "--apply")
+    assert [(row["current_offset"], row["lag"], row["log_end_offset"]) for row in found] == [(None, None, 10)] * 2
+    assert {row["consumer_id"] for row in found} == {who[0]["member"]}
+    assert who[0]["assignment"] == f"{topic}-0 {topic}-1"
+    assert refused[0] == 1
+    assert "1 member" in refused[2]
+
+
+def test_list_sorts_by_lag_and_shows_the_state(seamark, group):
+    rows = list(csv.DictReader(io.StringIO(seamark("groups", "list", "--sort", "lag", "--csv")[1])))
+    lags = [int(row["lag"] or 0) for row in rows]
+    assert lags == sorted(lags, reverse=True)
+    (mine,) = [row for row in rows if row["group"] == group]
+    assert (mine["state"], mine["lag"], mine["members"]) == ("Empty", "10", "0")
+
+
+def test_a_mistyped_group_is_answered_with_the_nearest(seamark, group):
+    code, _, err = seamark("groups", "describe", group[:-1] + "x" + group[-1])
+    assert code == 1
+    assert f"did you mean {group!r}?" in err
+
+
+def test_a_reset_is_shown_first_then_applied_from_its_plan_and_taken_back(seamark, admin, group, topic):
+    code, out, err = seamark("groups", "reset", group, "--to", "offset:9", "--plan", "p.json", "--json")
+    rows = json.loads(out)
+    assert [(row["before"], row["after"], row["skipped"], row["repeated"]) for row in rows] == [
+        (4, 9, 5, 0),
+        (6, 9, 3, 0),
+    ]
+    assert (code, committed(admin, group)) == (0, {0: 4, 1: 6})
+    assert "nothing was changed" in err
+    code, _, err = seamark("groups", "reset", "--plan", "p.json", "--apply")
+    assert (code, committed(admin, group)) == (0, {0: 9, 1: 9})
+    code, _, _ = seamark("groups", "undo", "p.json", "--apply")
+    assert (code, committed(admin, group)) == (0, {0: 4, 1: 6})
+    assert admin.list_group_offsets([group])[group][TopicPartition(topic, 0)].metadata == "mine"
+
+
+def test_a_plan_gone_stale_changes_nothing(seamark, admin, group, topic):
+    seamark("groups", "reset", group, "--to", "earliest", "--plan", "p.json")
+    admin.alter_group_offsets(group, {TopicPartition(topic, 1): 7}).raise_if_failed()
+    code, _, err = seamark("groups", "reset", "--plan", "p.json", "--apply")
+    assert code == 1
+    assert f"{topic}-1" in err
+    assert committed(admin, group) == {0: 4, 1: 7}
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [("earliest", {0: 0, 1: 0}), ("latest", {0: 10, 1: 10}), ("shift:-5", {0: 0, 1: 1}), ("ago:1d", {0: 10, 1: 10})],
+)
+def test_each_way_to_reset_sets_what_it_says(seamark, admin, group, to, expected):
+    assert seamark("groups", "reset", group, "--to", to, "--apply")[0] == 0
+    assert committed(admin, group) == expected
+
+
+def test_single_partitions_are_reset_and_the_others_left(seamark, admin, group, topic):
+    assert seamark("groups", "reset", group, "--topic", f"{topic}:1", "--to", "offset:2", "--apply")[0] == 0
+    assert committed(admin, group) == {0: 4, 1: 2}
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"]])
+def test_what_is_exported_is_imported_into_another_group(seamark, admin, group, fresh_name, form):
+    other = fresh_name("copy")
+    assert seamark("groups", "export", group, "--out", "offsets", *form)[0] == 0
+    assert seamark("groups", "import", "offsets", "--group", other, "--apply")[0] == 0
+    assert committed(admin, other) == {0: 4, 1: 6}
+
+
+def test_a_group_is_deleted_only_when_told_to(seamark, admin, group):
+    assert "would go, with 2" in seamark("groups", "delete", group)[1]
+    assert committed(admin, group)
+    assert seamark("groups", "delete", group, "--apply")[0] == 0
+    assert committed(admin, group) == {}
+
+
+def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group, topic):
+    code, out, _ = seamark("lag", group, "--json")
+    (row,) = json.loads(out)
+    assert (code, row["lag"], row["topic"]) == (0, 10, topic)
+    assert row["behind"] > 86_400
+    assert seamark("lag", group, "--fail-over", "10")[0] == 0
+    code, _, err = seamark("lag", group, "--fail-over", "9")
+    assert (code, group in err) == (3, True)
+    assert seamark("lag", group, "--fail-over", "10m")[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["groups", "describe"], "name the groups"),
+        (["groups", "reset", "g", "--to", "nowhere"], "is not one of"),
+        (["groups", "reset", "g"], "--to"),
+        (["lag", "--fail-over", "soon"], "not a duration"),
+        (["lag", "--reset", "middle"], "neither earliest nor latest"),
+        (["groups", "list", "--sort", "colour"], "is not one of"),
+    ],
+)
+def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sentence):
+    code, _, err = seamark(*words)
+    assert (code, sentence in err) == (2, True)
+
+
+def test_a_cluster_that_is_not_there_is_named_in_one_sentence(seamark):
+    code, _, err = seamark("groups", "list", "-o", "default.api.timeout.ms=500", bootstrap="127.0.0.1:1")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "127.0.0.1:1" in err

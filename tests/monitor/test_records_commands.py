@@ -1,0 +1,89 @@
+"""``seamark topics``, ``produce`` and ``consume`` as a person calls them, on each broker."""
+
+import json
+import time
+
+import pytest
+
+AT_MS = int(time.time() * 1000) - 1000
+
+
+@pytest.fixture
+def topic(seamark, fresh_name):
+    name = fresh_name("topic")
+    assert seamark("topics", "create", name, "--partitions", "2", "--replicas", "1")[0] == 0
+    return name
+
+
+def test_a_topic_is_made_described_changed_and_deleted(seamark, topic):
+    assert topic in [row["topic"] for row in json.loads(seamark("topics", "list", "--json")[1])]
+    rows = json.loads(seamark("topics", "describe", topic, "--json")[1])
+    assert [(row["partition"], row["log_end"]) for row in rows] == [(0, 0), (1, 0)]
+    changed = json.loads(seamark("topics", "config", topic, "--set", "retention.ms=1234567", "--json")[1])
+    assert {row["setting"]: row["value"] for row in changed}["retention.ms"] == "1234567"
+    back = json.loads(seamark("topics", "config", topic, "--unset", "retention.ms", "--json")[1])
+    assert "retention.ms" not in {row["setting"] for row in back}
+    assert "would go" in seamark("topics", "delete", topic)[1]
+    assert seamark("topics", "delete", topic, "--apply")[0] == 0
+    code, _, err = seamark("topics", "describe", topic + "x")
+    assert (code, "there is no topic" in err) == (1, True)
+
+
+def test_what_consume_writes_as_json_produce_reads_again(seamark, topic, tmp_path):
+    lines = [
+        {"key": "a", "value": "one", "headers": [["h", "x"], ["n", None]], "partition": 1, "timestamp_ms": AT_MS},
+        {"key": None, "value": None, "headers": [], "partition": 1},
+        {"key": "b", "value": {"base64": "//4="}, "headers": [], "partition": 1},
+    ]
+    (tmp_path / "in").write_text("\n".join(map(json.dumps, lines)))
+    code, _, err = seamark("produce", topic, "--as", "json", "--file", "in")
+    assert (code, "3 records" in err) == (0, True)
+    found = [json.loads(line) for line in seamark("consume", topic, "--json")[1].splitlines()]
+    assert [{name: each[name] for name in ("key", "value", "headers")} for each in found] == [
+        {name: each[name] for name in ("key", "value", "headers")} for each in lines
+    ]
+    assert found[0]["timestamp_ms"] == AT_MS
+
+
+def test_lines_are_written_with_keys_and_read_by_filters_and_places(seamark, topic, tmp_path):
+    (tmp_path / "in").write_text("".join(f"k{number}=v{number}\n" for number in range(20)))
+    assert seamark("produce", topic, "--key-ends", "=", "--file", "in")[0] == 0
+    assert len(seamark("consume", topic)[1].splitlines()) == 20
+    only = seamark("consume", topic, "--key", "^k7$")[1].splitlines()
+    assert [line.split("\t")[1] for line in only] == ["v7"]
+    assert len(seamark("consume", topic, "--limit", "3")[1].splitlines()) == 3
+    assert seamark("consume", topic, "--from", "latest")[1] == ""
+    one = seamark("consume", topic, "--partition", "0", "--from", "offset:1")[1].splitlines()
+    assert [int(line.split()[0].split(":")[1]) for line in one] == list(range(1, len(one) + 1))
+
+
+def test_a_member_goes_on_behind_what_an_earlier_call_wrote_out(seamark, topic, tmp_path, fresh_name):
+    (tmp_path / "in").write_text("".join(f"v{number}\n" for number in range(10)))
+    seamark("produce", topic, "--file", "in")
+    group = fresh_name("group")
+    first = seamark("consume", topic, "--group", group, "--limit", "4")[1].splitlines()
+    rest = seamark("consume", topic, "--group", group)[1].splitlines()
+    values = [line.split("\t")[1] for line in first + rest]
+    assert (len(first), sorted(values)) == (4, sorted(f"v{number}" for number in range(10)))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["produce", "t", "--as", "xml"], "is not one of"),
+        (["produce", "t", "--file", "not-there"], "cannot be read"),
+        (["consume", "t", "--key", "("], "not a regular expression"),
+        (["consume", "t", "--group", "g", "--from", "offset:3"], "leave out"),
+        (["topics", "create", "t", "--set", "x"], "KEY=VALUE"),
+    ],
+)
+def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sentence):
+    code, _, err = seamark(*words)
+    assert (code, sentence in err) == (2, True)
+
+
+@pytest.mark.parametrize(("form", "line"), [("json", "[1]"), ("json", "{"), ("csv", "a,b")])
+def test_a_line_that_is_no_record_is_named(seamark, topic, tmp_path, form, line):
+    (tmp_path / "in").write_text(line)
+    code, _, err = seamark("produce", topic, "--as", form, "--file", "in")
+    assert (code, "line 1" in err) == (2, True)

@@ -1,0 +1,94 @@
+"""Rules find what was done to a group, and nothing in groups that only look like trouble."""
+
+import os
+
+import pytest
+
+from seamark.rules.findings import (
+    Commit,
+    Generation,
+    GroupHistory,
+    LogSample,
+    Parameters,
+    PartitionHistory,
+    findings_of,
+)
+from tests.support.group_histories import DAY, HOUR, LOOK_ALIKES, MINUTE, SECOND, START, TROUBLE, history_of
+
+SEEDS = 50 if os.environ.get("SEAMARK_SOAK") else 4
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("action", TROUBLE, ids=lambda action: action.__name__)
+def test_what_was_done_to_a_group_is_found_and_nothing_else(action, seed):
+    history, truth = history_of(action, seed)
+    found = findings_of(history)
+    assert {each.kind for each in found} == truth
+    assert len(found) == len(truth)
+    assert all(each.sentence and each.advice for each in found)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("action", LOOK_ALIKES, ids=lambda action: action.__name__)
+def test_what_only_looks_like_trouble_is_no_finding(action, seed):
+    history, _ = history_of(action, seed)
+    assert findings_of(history) == []
+
+
+def partition(commits, samples=(), index=0, now=START + DAY, deletions=()):
+    return PartitionHistory("g", "t", index, now, commits, deletions, samples)
+
+
+def found_in(*partitions, generations=(), now=START + DAY, parameters=None):
+    return findings_of(GroupHistory("g", now, partitions, generations), parameters)
+
+
+def test_nothing_is_found_across_a_hole_in_the_history():
+    commits = [Commit(START, 500), Commit(START + MINUTE, 100, is_complete=False), Commit(START + 2 * MINUTE, 110)]
+    assert found_in(partition(commits, now=START + 2 * MINUTE)) == []
+
+
+def test_a_stall_is_not_seen_without_a_look_that_shows_something_to_read():
+    commits = [Commit(START + each * MINUTE, 10, "member") for each in range(120)]
+    end = START + 120 * MINUTE
+    assert found_in(partition(commits, now=end)) == []
+    caught_up = [LogSample(START + each * MINUTE, 0, 10) for each in range(120)]
+    assert found_in(partition(commits, caught_up, now=end)) == []
+
+
+def test_a_partition_that_nobody_commits_is_named_if_others_are_committed():
+    looks = [LogSample(START + each * HOUR, 0, 5) for each in range(20)]
+    generation = Generation(START, 1, 1, frozenset({("t", 0), ("t", 1)}))
+    committed = partition([Commit(START + each * MINUTE, 5, "member") for each in range(1440)], looks)
+    silent = partition([], looks, 1)
+    assert [(each.kind, each.partition) for each in found_in(committed, silent, generations=[generation])] == [
+        ("never committed", 1)
+    ]
+    assert found_in(silent, generations=[generation]) == []
+    empty = partition([], [LogSample(each.at_ms, 0, 0) for each in looks], 1)
+    assert found_in(committed, empty, generations=[generation]) == []
+
+
+def test_rebalances_without_end_are_a_storm_and_a_rolling_restart_is_none():
+    storm = [Generation(START + each * 20 * SECOND, each, 3) for each in range(60)]
+    (found,) = found_in(generations=storm)
+    assert (found.kind, found.evidence["generations"]) == ("rebalance storm", 60)
+    rolling = [Generation(START + each * 2 * MINUTE, each, 6) for each in range(12)]
+    assert found_in(generations=rolling) == []
+
+
+def test_a_partition_that_gets_most_records_is_named():
+    def written(index, count):
+        return partition([], [LogSample(START, 0, 0), LogSample(START + HOUR, 0, count)], index)
+
+    (found,) = found_in(written(0, 1000), written(1, 90_000), written(2, 1200), written(3, 900))
+    assert (found.kind, found.partition) == ("uneven partitions", 1)
+    assert found_in(written(0, 50_000), written(1, 90_000), written(2, 60_000)) == []
+    assert found_in(written(0, 10), written(1, 900), written(2, 12)) == []
+
+
+def test_parameters_decide_what_is_worth_attention():
+    commits = [Commit(START, 10, "member", metadata_size=500)]
+    assert found_in(partition(commits)) == []
+    (found,) = found_in(partition(commits), parameters=Parameters(metadata_limit=512))
+    assert found.kind == "metadata near its limit"
