@@ -43,6 +43,11 @@ class BrokerProcess:
     def resident_mb(self) -> float:
         return psutil.Process(self.pid).memory_info().rss / 1e6
 
+    def processor_seconds(self) -> float:
+        """What the process has used so far, in user and in kernel mode."""
+        used = psutil.Process(self.pid).cpu_times()
+        return float(used.user + used.system)
+
     def start(self) -> Self:
         """Return when it says that it serves."""
         command = [sys.executable, "-c", _COMMAND, "broker", "--data", str(self._data), "--listen", self.bootstrap]

@@ -6,8 +6,8 @@ consumer, from the first poll to the last record; connections are made before. A
 headers, offset and timestamp of every record, and the sum over them must be right. Peers are set up as fast as their
 settings allow: confluent-kafka with a full queue and no back-off, aiokafka's getmany with the same fetch sizes as ours.
 
-Producing: 100-byte values without keys, acks=all, the same batch size for all. Ours is ``send_many`` (``send`` is told
-beside it), the peer the better of aiokafka's ``send`` and ``send_batch``.
+Records of one length suit a reader that decodes alike records together, so each claim is also told for a topic whose
+values have 20 to 180 bytes (``mixed_sizes``). Producing is in ``client_produce``.
 
 SEAMARK_BENCH_QUICK=1 uses a tenth of the records.
 """
@@ -20,10 +20,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from benchmarks.claims import compare
+from benchmarks.client_produce import produce_claim
 from seamark.client.admin import Admin
 from seamark.client.admin_types import NewTopic
 from seamark.client.consumer import Consumer
@@ -32,15 +34,9 @@ from seamark.topic_partition import TopicPartition
 from tests.support.apache_kafka import ApacheKafka
 
 QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
-RECORDS = 400_000 if QUICK else 4_000_000
 PARTITIONS = 4
-TOPIC = "bench-client"
-VALUE = b"v" * 100
 KEYS = [b"key-%03d" % number for number in range(1000)]
 BATCH_BYTES = 16_384
-# Larger than Kafka's default for both sides: with small batches the broker is what is measured.
-PRODUCE_BATCH_BYTES = 65_536
-PRODUCED = 400_000 if QUICK else 2_000_000
 MEMBERS = 50
 IDLE_SECONDS = 5.0 if QUICK else 20.0
 RUNS = 5
@@ -48,108 +44,110 @@ RUNS = 5
 STAMP_MS = int(time.time() * 1000)
 
 
+@dataclass(frozen=True)
+class Filled:
+    """A topic with known records."""
+
+    topic: str
+    count: int
+    values: tuple[bytes, ...]
+
+    def fill(self, bootstrap: str) -> None:
+        """Write the records through our own producer; every reader checks their sum."""
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(self.topic, PARTITIONS)]).raise_if_failed()
+        with Producer(bootstrap_servers=bootstrap, batch_size=BATCH_BYTES, linger_ms=50) as producer:
+            keys, values = itertools.cycle(KEYS), itertools.cycle(self.values)
+            for number in range(self.count):
+                producer.send(
+                    self.topic, next(values), key=next(keys), partition=number % PARTITIONS, timestamp_ms=STAMP_MS
+                )
+
+    def checked(self, count: int, total: int) -> int:
+        """Offsets from 0 in each partition, and the sizes of keys and values."""
+        each = self.count // PARTITIONS
+        sizes = sum(map(len, itertools.islice(itertools.cycle(self.values), self.count)))
+        expected = self.count * (len(KEYS[0]) + STAMP_MS) + sizes + PARTITIONS * (each * (each - 1) // 2)
+        if (count, total) != (self.count, expected):
+            raise AssertionError(f"read {count} records with the sum {total}, not {self.count} with {expected}")
+        return count
+
+
+Read = Callable[[str, Filled], float]
+ALIKE = Filled("bench-client", 400_000 if QUICK else 4_000_000, (b"v" * 100,))
+MIXED = Filled("bench-mixed", 200_000 if QUICK else 1_000_000, tuple(bytes(20 + n * 67 % 161) for n in range(161)))
+
+
 def measure() -> list[dict[str, object]]:
     with ApacheKafka("4.1.0", java_options=["-Xmx1g"]) as kafka:
         bootstrap = kafka.bootstrap
-        with Admin(bootstrap_servers=bootstrap) as admin:
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS)]).raise_if_failed()
-        fill(bootstrap)
+        for filled in (ALIKE, MIXED):
+            filled.fill(bootstrap)
         return [
-            compare(
-                "client.objects.aiokafka",
-                "records/s",
-                "higher",
-                lambda: our_objects(bootstrap),
-                lambda: aiokafka_objects(bootstrap),
-                RUNS,
-            ),
-            compare(
-                "client.objects.confluent",
-                "records/s",
-                "higher",
-                lambda: our_objects(bootstrap),
-                lambda: confluent_objects(bootstrap),
-                RUNS,
-            ),
-            compare(
-                "client.columns",
-                "records/s",
-                "higher",
-                lambda: our_columns(bootstrap),
-                lambda: confluent_lists(bootstrap),
-                RUNS,
-            ),
-            compare(
-                "client.produce",
-                "records/s",
-                "higher",
-                lambda: our_produce_many(bootstrap),
-                lambda: max(aiokafka_send(bootstrap), aiokafka_send_batch(bootstrap)),
-                RUNS,
-                ours_one_by_one=round(our_produce(bootstrap)),
-            ),
+            reading_claim("client.objects.aiokafka", bootstrap, our_objects, aiokafka_objects),
+            reading_claim("client.objects.confluent", bootstrap, our_objects, confluent_objects),
+            reading_claim("client.columns", bootstrap, our_columns, confluent_lists),
+            produce_claim(bootstrap),
             *idle_claims(bootstrap),
         ]
 
 
-def fill(bootstrap: str) -> None:
-    """Write the records through our own producer; every reader checks their sum."""
-    with Producer(bootstrap_servers=bootstrap, batch_size=BATCH_BYTES, linger_ms=50) as producer:
-        keys = itertools.cycle(KEYS)
-        for number in range(RECORDS):
-            producer.send(TOPIC, VALUE, key=next(keys), partition=number % PARTITIONS, timestamp_ms=STAMP_MS)
+def reading_claim(claim_id: str, bootstrap: str, ours: Read, peer: Read) -> dict[str, object]:
+    def figures(filled: Filled, runs: int, **also: object) -> dict[str, object]:
+        return compare(
+            claim_id,
+            "records/s",
+            "higher",
+            lambda: ours(bootstrap, filled),
+            lambda: peer(bootstrap, filled),
+            runs,
+            **also,
+        )
 
-
-def checked(count: int, total: int) -> int:
-    """Offsets from 0 in each partition, and the sizes of keys and values."""
-    each = RECORDS // PARTITIONS
-    expected = RECORDS * (len(KEYS[0]) + len(VALUE)) + PARTITIONS * (each * (each - 1) // 2)
-    expected += RECORDS * STAMP_MS
-    if (count, total) != (RECORDS, expected):
-        raise AssertionError(f"read {count} records with the sum {total}, not {RECORDS} with {expected}")
-    return count
+    mixed = figures(MIXED, 3)
+    return figures(ALIKE, RUNS, mixed_sizes={name: mixed[name] for name in ("ours", "peer", "ratio")})
 
 
 # -- consuming
 
 
 @contextmanager
-def our_consumer(bootstrap: str) -> Iterator[Consumer]:
+def our_consumer(bootstrap: str, filled: Filled) -> Iterator[Consumer]:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.partitions_for(TOPIC)
+        consumer.partitions_for(filled.topic)
         yield consumer
 
 
-def our_objects(bootstrap: str) -> float:
+def our_objects(bootstrap: str, filled: Filled) -> float:
     count = total = 0
-    with our_consumer(bootstrap) as consumer:
+    with our_consumer(bootstrap, filled) as consumer:
         started = time.perf_counter()
-        consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
-        while count < RECORDS:
+        consumer.assign([TopicPartition(filled.topic, number) for number in range(PARTITIONS)])
+        while count < filled.count:
             records = consumer.poll(5.0)
             for record in records:
                 total += len(record.key) + len(record.value) + len(record.headers) + record.offset + record.timestamp_ms
             count += len(records)
         elapsed = time.perf_counter() - started
-    return checked(count, total) / elapsed
+    return filled.checked(count, total) / elapsed
 
 
-def our_columns(bootstrap: str) -> float:
+def our_columns(bootstrap: str, filled: Filled) -> float:
     count = 0
-    with our_consumer(bootstrap) as consumer:
+    with our_consumer(bootstrap, filled) as consumer:
         started = time.perf_counter()
-        consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
-        while count < RECORDS:
+        consumer.assign([TopicPartition(filled.topic, number) for number in range(PARTITIONS)])
+        while count < filled.count:
             batch = consumer.poll_arrow(5.0)
             if batch is not None:
                 count += batch.num_rows
         elapsed = time.perf_counter() - started
-    if count != RECORDS:
-        raise AssertionError(f"read {count} records, not {RECORDS}")
+    if count != filled.count:
+        raise AssertionError(f"read {count} records, not {filled.count}")
     return count / elapsed
 
 
-def aiokafka_objects(bootstrap: str) -> float:
+def aiokafka_objects(bootstrap: str, filled: Filled) -> float:
     from aiokafka import AIOKafkaConsumer
     from aiokafka import TopicPartition as Partition
 
@@ -159,8 +157,8 @@ def aiokafka_objects(bootstrap: str) -> float:
         count = total = 0
         try:
             started = time.perf_counter()
-            consumer.assign([Partition(TOPIC, number) for number in range(PARTITIONS)])
-            while count < RECORDS:
+            consumer.assign([Partition(filled.topic, number) for number in range(PARTITIONS)])
+            while count < filled.count:
                 for records in (await consumer.getmany(timeout_ms=5000)).values():
                     for record in records:
                         total += len(record.key) + len(record.value) + len(record.headers) + record.offset
@@ -169,7 +167,7 @@ def aiokafka_objects(bootstrap: str) -> float:
             elapsed = time.perf_counter() - started
         finally:
             await consumer.stop()
-        return checked(count, total) / elapsed
+        return filled.checked(count, total) / elapsed
 
     return asyncio.run(read())
 
@@ -190,17 +188,17 @@ def _confluent(bootstrap: str):  # type: ignore[no-untyped-def]
     )
 
 
-def confluent_objects(bootstrap: str) -> float:
+def confluent_objects(bootstrap: str, filled: Filled) -> float:
     from confluent_kafka import TopicPartition as Partition
 
     consumer = _confluent(bootstrap)
     count = total = 0
     try:
-        consumer.list_topics(TOPIC, timeout=10)
+        consumer.list_topics(filled.topic, timeout=10)
         started = time.perf_counter()
-        consumer.assign([Partition(TOPIC, number, 0) for number in range(PARTITIONS)])
+        consumer.assign([Partition(filled.topic, number, 0) for number in range(PARTITIONS)])
         poll = consumer.poll
-        while count < RECORDS:
+        while count < filled.count:
             record = poll(5.0)
             if record is None or record.error():
                 continue
@@ -210,19 +208,19 @@ def confluent_objects(bootstrap: str) -> float:
         elapsed = time.perf_counter() - started
     finally:
         consumer.close()
-    return checked(count, total) / elapsed
+    return filled.checked(count, total) / elapsed
 
 
-def confluent_lists(bootstrap: str) -> float:
+def confluent_lists(bootstrap: str, filled: Filled) -> float:
     from confluent_kafka import TopicPartition as Partition
 
     consumer = _confluent(bootstrap)
     count = total = 0
     try:
-        consumer.list_topics(TOPIC, timeout=10)
+        consumer.list_topics(filled.topic, timeout=10)
         started = time.perf_counter()
-        consumer.assign([Partition(TOPIC, number, 0) for number in range(PARTITIONS)])
-        while count < RECORDS:
+        consumer.assign([Partition(filled.topic, number, 0) for number in range(PARTITIONS)])
+        while count < filled.count:
             for record in consumer.consume(10_000, 5.0):
                 if record.error():
                     continue
@@ -232,109 +230,7 @@ def confluent_lists(bootstrap: str) -> float:
         elapsed = time.perf_counter() - started
     finally:
         consumer.close()
-    return checked(count, total) / elapsed
-
-
-# -- producing
-
-_topics = itertools.count(1)
-
-
-def fresh_topic(bootstrap: str) -> str:
-    name = f"bench-produce-{os.getpid()}-{next(_topics)}"
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(name, PARTITIONS)]).raise_if_failed()
-    # The leaders of a new topic are not ready at once; that is not what is measured.
-    with Producer(bootstrap_servers=bootstrap) as producer:
-        for number in range(PARTITIONS):
-            producer.send(name, VALUE, partition=number).result(30)
-    return name
-
-
-def our_produce_many(bootstrap: str) -> float:
-    topic = fresh_topic(bootstrap)
-    values = [VALUE] * 10_000
-    with Producer(bootstrap_servers=bootstrap, batch_size=PRODUCE_BATCH_BYTES) as producer:
-        producer.partitions_for(topic)
-        started = time.perf_counter()
-        for _ in range(PRODUCED // len(values)):
-            producer.send_many(topic, values)
-        producer.flush(60)
-        elapsed = time.perf_counter() - started
-        _all_delivered(producer)
-    return PRODUCED / elapsed
-
-
-def our_produce(bootstrap: str) -> float:
-    topic = fresh_topic(bootstrap)
-    with Producer(bootstrap_servers=bootstrap, batch_size=PRODUCE_BATCH_BYTES) as producer:
-        producer.partitions_for(topic)
-        started = time.perf_counter()
-        for _ in range(PRODUCED):
-            producer.send(topic, VALUE)
-        producer.flush(60)
-        elapsed = time.perf_counter() - started
-        _all_delivered(producer)
-    return PRODUCED / elapsed
-
-
-def _all_delivered(producer: Producer) -> None:
-    delivered = producer.metrics()["seamark_producer_records_total"]
-    if delivered != PRODUCED:
-        raise AssertionError(f"{delivered:.0f} records were acknowledged, not {PRODUCED}")
-
-
-def aiokafka_send(bootstrap: str) -> float:
-    from aiokafka import AIOKafkaProducer
-
-    topic = fresh_topic(bootstrap)
-    count = PRODUCED // 4
-
-    async def write() -> float:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, acks="all", max_batch_size=PRODUCE_BATCH_BYTES, linger_ms=5
-        )
-        await producer.start()
-        try:
-            await producer.partitions_for(topic)
-            started = time.perf_counter()
-            for _ in range(count):
-                await producer.send(topic, VALUE)
-            await producer.flush()
-            return count / (time.perf_counter() - started)
-        finally:
-            await producer.stop()
-
-    return asyncio.run(write())
-
-
-def aiokafka_send_batch(bootstrap: str) -> float:
-    from aiokafka import AIOKafkaProducer
-
-    topic = fresh_topic(bootstrap)
-
-    async def write() -> float:
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", max_batch_size=PRODUCE_BATCH_BYTES)
-        await producer.start()
-        try:
-            await producer.partitions_for(topic)
-            started = time.perf_counter()
-            sent = 0
-            turn = itertools.cycle(range(PARTITIONS))
-            futures = []
-            while sent < PRODUCED:
-                batch = producer.create_batch()
-                append = batch.append
-                while sent < PRODUCED and append(key=None, value=VALUE, timestamp=None) is not None:
-                    sent += 1
-                futures.append(await producer.send_batch(batch, topic, partition=next(turn)))
-            for future in futures:
-                await future
-            return sent / (time.perf_counter() - started)
-        finally:
-            await producer.stop()
-
-    return asyncio.run(write())
+    return filled.checked(count, total) / elapsed
 
 
 # -- doing nothing
@@ -374,7 +270,7 @@ def idle_claims(bootstrap: str) -> list[dict[str, object]]:
 
     def run() -> float:
         done = subprocess.run(
-            [sys.executable, "-c", _IDLE, bootstrap, str(MEMBERS), str(IDLE_SECONDS), TOPIC],
+            [sys.executable, "-c", _IDLE, bootstrap, str(MEMBERS), str(IDLE_SECONDS), ALIKE.topic],
             capture_output=True,
             text=True,
             check=True,

@@ -21,6 +21,9 @@ with Broker() as broker:
     subprocess.run([sys.executable, "examples/raw_protocol.py", broker.bootstrap, "demoGroup", "demoTopic"], check=True)
 END
 
+show python examples/first_look.py "   # a parallel consumer, and the command line beside it"
+$bin/python examples/first_look.py
+
 show seamark wire offsets-entry KEY VALUE "   # that commit as Kafka stores it in __consumer_offsets"
 $bin/seamark wire offsets-entry 0001000964656d6f47726f7570000964656d6f546f70696300000000 \
   00040000000000000064ffffffff146173736f636961746564206d657461646174610000018bcfe5680000

@@ -11,8 +11,9 @@ from seamark._version import __version__
 
 if TYPE_CHECKING:
     from seamark.broker.embedded import Broker
+    from seamark.broker.security import Acl, Security, Tls
 
-__all__ = ["Broker", "__version__"]
+__all__ = ["Acl", "Broker", "Security", "Tls", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from seamark.broker.embedded import Broker
 
         return Broker
+    if name in ("Acl", "Security", "Tls"):
+        from seamark.broker import security
+
+        return getattr(security, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

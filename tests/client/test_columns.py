@@ -1,13 +1,14 @@
 """Columns against every broker: polled like records, and as exact ranges."""
 
+import asyncio
 import time
 
 import pytest
 
-from seamark.client import ColumnReader, Consumer, Producer, TopicPartition
+from seamark.client import AsyncConsumer, ColumnReader, Consumer, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
 from seamark.client.fetch_errors import RangeGone
-from seamark.errors import ConfigError, UsageError
+from seamark.errors import ClosedError, ConfigError, UsageError
 from tests.support.produced import produce
 
 COUNT = 2000
@@ -16,7 +17,8 @@ COUNT = 2000
 @pytest.fixture
 def partition(admin, kafka_like, fresh_name):
     name = fresh_name("columns")
-    admin.create_topics([NewTopic(name, 1, 1)]).raise_if_failed()
+    # Its timestamps are of 1970: retention must not delete it under the test.
+    admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "-1"})]).raise_if_failed()
     with Producer(bootstrap_servers=kafka_like.bootstrap, batch_size=1000, compression_type="lz4") as producer:
         for number in range(COUNT):
             headers = [("h", b"%d" % number)] if number % 2 else ()
@@ -103,3 +105,36 @@ def test_a_reader_that_stops_early_can_go_on(kafka_like, partition):
             first = next(reader.fetch_columns(partition, 0, COUNT, fetch_bytes=1000))
             assert offsets_of([first])[0] == 0
         assert offsets_of(reader.fetch_columns(partition, 0, COUNT)) == list(range(COUNT))
+
+
+def test_a_consumer_gives_exact_ranges_beside_its_own_reading(kafka_like, partition, fresh_name):
+    settings = {"bootstrap_servers": kafka_like.bootstrap, "auto_offset_reset": "earliest"}
+    with Consumer(**settings, group_id=fresh_name("group"), enable_auto_commit=False) as consumer:
+        consumer.subscribe([partition.topic])
+        first = consumer.poll(20.0, max_records=5) or consumer.poll(20.0, max_records=5)
+        assert offsets_of(consumer.fetch_columns(partition, 100, 1500, fetch_bytes=5000)) == list(range(100, 1500))
+        assert consumer.position(partition) == len(first) == 5, "the position is where poll has left it"
+        assert consumer.assignment() == {partition}
+        with pytest.raises(RangeGone, match=f"does not hold offset {COUNT + 5}"):
+            list(consumer.fetch_columns(partition, COUNT + 5, COUNT + 6))
+        for start, end in ((5, 4), (-1, 4), ("a", 4), (0, None)):
+            with pytest.raises(UsageError):
+                consumer.fetch_columns(partition, start, end)
+        with pytest.raises(UsageError):
+            consumer.fetch_columns("no partition", 0, 1)
+    with pytest.raises(ClosedError):
+        consumer.fetch_columns(partition, 0, 1)
+
+
+def test_an_async_consumer_gives_exact_ranges(kafka_like, partition):
+    async def run():
+        found = []
+        async with AsyncConsumer(bootstrap_servers=kafka_like.bootstrap) as consumer:
+            async for batch in consumer.fetch_columns(partition, 7, 1234, columns=("offset",)):
+                found += batch.column("offset").to_pylist()
+            with pytest.raises(RangeGone):
+                async for _ in consumer.fetch_columns(partition, COUNT + 5, COUNT + 6):
+                    pass
+        return found
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == list(range(7, 1234))

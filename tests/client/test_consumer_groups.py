@@ -173,25 +173,6 @@ def test_a_member_that_does_not_poll_in_time_leaves_and_has_lost_its_partitions(
     assert notes.heard[0] == ("lost", [kept.partition])
 
 
-# covers: C25, I17
-@pytest.mark.slow
-@pytest.mark.parametrize("work", ["sleeps", "computes"])
-def test_slow_user_code_below_the_poll_interval_does_not_lose_membership(consumers, make_topic, fresh_name, work):
-    topic, group = make_topic(2), fresh_name("group")
-    notes = Notes()
-    consumer = consumers.add(group, [topic], listener=notes.functions)
-    poll_all([consumer], lambda: len(consumer.assignment()) == 2)
-    generation = consumer.group_metadata()
-    end = time.monotonic() + 7.5
-    if work == "sleeps":
-        time.sleep(7.5)
-    while time.monotonic() < end:
-        sum(range(10_000))
-    consumer.poll(0.5)
-    assert consumer.group_metadata() == generation
-    assert notes.heard == [("assigned", [0, 1])]
-
-
 # covers: C16, C13
 def test_a_listener_that_raises_is_heard_and_the_consumer_goes_on(consumers, make_topic, fresh_name):
     topic, group = make_topic(1), fresh_name("group")

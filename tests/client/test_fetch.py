@@ -15,7 +15,8 @@ from tests.support.produced import produce
 @pytest.fixture
 def topic(admin, fresh_name):
     name = fresh_name("fetch")
-    admin.create_topics([NewTopic(name, 2, 1)]).raise_if_failed()
+    # Records with timestamps of years ago must not be deleted under the test.
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})]).raise_if_failed()
     return name
 
 

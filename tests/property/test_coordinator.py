@@ -20,7 +20,7 @@ from seamark.coordinator import (
     partition_for,
 )
 from seamark.coordinator.placement import java_string_hash
-from seamark.coordinator.records import OffsetCommitted
+from seamark.coordinator.records import NO_EXPIRY, OffsetCommitted
 from seamark.coordinator.replies import CommitReply, JoinReply
 from seamark.coordinator.stored import LastValues, from_bytes, to_bytes
 from seamark.wire.error_codes import ErrorCode
@@ -260,6 +260,7 @@ RECORDS = st.builds(
     st.integers(-1, 2**31 - 1),
     st.text(max_size=20),
     st.integers(0, 2**62),
+    st.just(NO_EXPIRY),
 )
 
 

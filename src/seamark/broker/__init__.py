@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seamark.broker.embedded import Broker
+    from seamark.broker.security import Acl, Security, Tls
 
-__all__ = ["Broker"]
+__all__ = ["Acl", "Broker", "Security", "Tls"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from seamark.broker.embedded import Broker
 
         return Broker
+    if name in ("Acl", "Security", "Tls"):
+        from seamark.broker import security
+
+        return getattr(security, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,6 +34,8 @@ _log = logging.getLogger("seamark.broker")
 # What one request may hold in its arrays; a commit of this many partitions is far beyond any client's.
 MAX_REQUEST_ELEMENTS = 1 << 20
 
+Frame = bytes | memoryview
+
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
 
@@ -65,7 +67,7 @@ class Endpoint:
         self.header_versions = {version: request_header_version(api.request, version) for version in versions}
         self._decoders: dict[int, Decoder] = {}
 
-    def decode(self, frame: bytes, position: int, version: int) -> tuple[Any, int]:
+    def decode(self, frame: Frame, position: int, version: int) -> tuple[Any, int]:
         found = self._decoders.get(version)
         if found is None:
             found = self._decoders[version] = decoder(self.api.request, version)
@@ -88,11 +90,11 @@ def load_endpoints(limits: Mapping[int, int] | None = None) -> dict[int, Endpoin
     return dict(sorted(found.items()))
 
 
-def serve(node: Node, connection: Connection, frame: bytes, now: float) -> None:
+def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     """Handle one request frame; its answer reaches the connection now or later."""
     session = connection.session
     if session.expects_token:
-        session.take_token(connection, frame)
+        session.take_token(connection, bytes(frame))
         return
     if len(frame) < 8:
         connection.close(f"sent a request of {len(frame)} bytes, which is less than its header")
@@ -147,7 +149,7 @@ def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -
         context.reply(context.endpoint.handler.refuse(request, context.version, code))
 
 
-def _read_header(frame: bytes, header_version: int) -> tuple[int, str, int]:
+def _read_header(frame: Frame, header_version: int) -> tuple[int, str, int]:
     """Return correlation id, client id and where the body starts."""
     if len(frame) >= 10:
         _, _, correlation_id, length = _HEADER_START.unpack_from(frame)
@@ -161,11 +163,11 @@ def _read_header(frame: bytes, header_version: int) -> tuple[int, str, int]:
     return header.correlation_id, header.client_id or "", position
 
 
-def _client_id(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
+def _client_id(raw: Frame) -> str:
+    return str(raw, "utf-8", "replace")
 
 
-def _refuse_version(connection: Connection, endpoint: Endpoint, frame: bytes, version: int, now: float) -> None:
+def _refuse_version(connection: Connection, endpoint: Endpoint, frame: Frame, version: int, now: float) -> None:
     if endpoint.api.key != API_VERSIONS:
         connection.close(f"asked for {endpoint.api.name} version {version}, {endpoint.versions!r} are served")
         return

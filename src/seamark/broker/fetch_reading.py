@@ -146,7 +146,7 @@ class PartitionReader:
         if offset >= end_offset or (limit <= 0 and not must_give):
             return outcome
         try:
-            records = partition.log.read(offset, max(limit, 0), end_offset=end_offset)
+            records = partition.log.read_view(offset, max(limit, 0), end_offset=end_offset)
         except OffsetOutOfRange:
             return _unread_partition(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogError as error:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark.broker.event_loop import new_event_loop
+from seamark.broker.process_tuning import tune_process
 from seamark.broker.server import BrokerServer
 from seamark.errors import SeamarkError, UsageError
 
@@ -47,6 +48,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], op
     except SeamarkError as error:
         print(f"seamark: {error}", file=sys.stderr)  # noqa: T201
         return 1
+    tune_process()
     try:
         say(f"ready bootstrap={server.bootstrap}")
         sys.stdout.flush()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("seamark.broker.groups")
 
+_NONE = ErrorCode.NONE
+
 # Called once per batch with the partition, the tickets in it and the outcome.
 Outcome = Callable[[int, list[int], ErrorCode], None]
 
@@ -103,10 +105,17 @@ class GroupAppends:
             return
 
         def settle(error: SeamarkError | None) -> None:
-            self._report(partition, tickets, ErrorCode.NONE if error is None else code_of(error))
+            self._report(partition, tickets, _NONE if error is None else code_of(error))
 
         try:
-            end_offset = target.append(batch.encode(now_ms, self._codec), now_ms).last_offset + 1
+            log = target.log
+            if log.settings.log_append_time:
+                end_offset = target.append(batch.encode(now_ms, self._codec), now_ms).last_offset + 1
+            else:
+                base_offset = log.log_end
+                end_offset = base_offset + batch.count
+                encoded = batch.encode(now_ms, self._codec, base_offset, target.leader_epoch)
+                target.append_own(encoded, end_offset, now_ms, now_ms)
         except (LogError, ClosedError) as error:
             settle(error)
         else:

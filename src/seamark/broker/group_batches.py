@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
+from seamark.broker.stored_forms import SHORT_DELTAS, StoredForm
+from seamark.coordinator.commit_patterns import RepeatedRecords
 from seamark.coordinator.records import NO_EXPIRY, OffsetCommitted, Record
 from seamark.coordinator.stored import to_bytes
 from seamark.wire.compression import Codec, compress
@@ -37,7 +39,7 @@ _LONGEST_NAME = 500
 
 
 class GroupBatch:
-    """Records are added, then ``encode`` gives the batch, with offsets from 0 on.
+    """Records are added, then ``encode`` gives the batch, with offsets from 0 or from ``base_offset`` on.
 
     ``limit`` is what a batch may have; the first records that are added may exceed it, which ``size`` then shows.
     """
@@ -56,6 +58,8 @@ class GroupBatch:
 
         Raises EncodeError, and adds nothing, if one of them cannot be written.
         """
+        if type(records) is RepeatedRecords and self.count + len(records) <= SHORT_DELTAS:
+            return self._add_again(records)
         parts: list[bytes] = []
         delta = self.count
         group_id = topic = metadata = None
@@ -108,13 +112,28 @@ class GroupBatch:
         self.size = size
         return True
 
-    def encode(self, timestamp_ms: int, codec: Codec = Codec.NONE) -> bytes:
+    def _add_again(self, records: RepeatedRecords) -> bool:
+        pattern = records.pattern
+        form: StoredForm | None = pattern.stored_form
+        if form is None:
+            form = pattern.stored_form = StoredForm(pattern, _encode_record)
+        size = self.size + form.size
+        if size > self.limit and self.count:
+            return False
+        self._parts.append(form.encode(self.count, records.offsets, records.commit_ms))
+        self.count += len(records)
+        self.size = size
+        return True
+
+    def encode(
+        self, timestamp_ms: int, codec: Codec = Codec.NONE, base_offset: int = 0, leader_epoch: int = -1
+    ) -> bytes:
         content = b"".join(self._parts)
         if codec is not Codec.NONE:
             content = compress(codec, content)
         last = self.count - 1
         covered = _FROM_ATTRIBUTES.pack(int(codec), last, timestamp_ms, timestamp_ms, -1, -1, -1, last + 1) + content
-        start = _BEFORE_CRC.pack(0, HEADER_BYTES - LENGTH_OVERHEAD + len(content), -1, MAGIC)
+        start = _BEFORE_CRC.pack(base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(content), leader_epoch, MAGIC)
         return start + _CRC.pack(crc32c_function()(covered)) + covered
 
 

@@ -220,8 +220,7 @@ class GroupRuntime(NodePart):
             return
         now_ms = self._now_ms()
         if code is ErrorCode.NONE:
-            for ticket in tickets:
-                self._carry_out(coordinator.stored(partition, ticket, now_ms))
+            self._carry_out(coordinator.all_stored(partition, tickets, now_ms))
             return
         _log.warning("%s-%d did not take %d writes: %s", OFFSETS_TOPIC, partition, len(tickets), code.name)
         for ticket in tickets:

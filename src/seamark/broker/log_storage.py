@@ -13,10 +13,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.log_replay import replay_headers
-from seamark.errors import SeamarkError
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("seamark.broker")
 
 _SYNC_SECONDS = 1.0
+_Pending = list[tuple["Partition", PendingSync]]
 _Outcome = list[tuple["Partition", PendingSync, StorageFailed | None]]
+
+
+class UnexpectedFailure(StorageFailed):
+    """A sync ended with an error that is no disk's: a bug, which its cause shows."""
 
 
 class LogStorage:
@@ -54,6 +59,10 @@ class LogStorage:
         self._is_sync_planned = False
         self._sync: asyncio.Future[_Outcome] | None = None
         self._thread: ThreadPoolExecutor | None = None
+        # Once closed nothing is synced here any more: a log that is closed syncs itself.
+        self._is_closed = False
+        # Failures that nobody thought of and that the log file has.
+        self._told: set[str] = set()
 
     def open_log(self, partition: Partition) -> Log:
         """Open a partition's log and work out what its batches say about producers and leader epochs."""
@@ -99,15 +108,15 @@ class LogStorage:
         partition.log.sync()
 
     def _begin_sync(self) -> None:
-        if self._sync is not None:
+        if self._sync is not None or self._is_closed:
             return
-        pending: list[tuple[Partition, PendingSync]] = []
+        pending: _Pending = []
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:
             try:
                 work = partition.log.begin_sync()
-            except StorageFailed as error:
-                self._settle(partition, error)
+            except Exception as error:  # noqa: BLE001 - whoever waits for this partition must be told
+                self._settle(partition, _stopped(partition, error))
                 continue
             if work is None:
                 self._settle(partition, None)
@@ -118,23 +127,42 @@ class LogStorage:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="seamark-sync")
-        self._sync = asyncio.get_running_loop().run_in_executor(self._thread, _run_all, pending)
-        self._sync.add_done_callback(self._finish_sync)
+        try:
+            self._sync = asyncio.get_running_loop().run_in_executor(self._thread, _run_all, pending)
+        except RuntimeError as error:
+            self._end_sync(_all_failed(pending, error))
+        else:
+            self._sync.add_done_callback(partial(self._finish_sync, pending))
 
-    def _finish_sync(self, future: asyncio.Future[_Outcome]) -> None:
+    def _finish_sync(self, pending: _Pending, future: asyncio.Future[_Outcome]) -> None:
         self._sync = None
+        try:
+            outcome = future.result()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - nobody may be left waiting
+            outcome = _all_failed(pending, error)
+        self._end_sync(outcome)
+
+    def _end_sync(self, outcome: _Outcome) -> None:
         self._is_sync_planned = False
-        if future.cancelled():
-            return
-        for partition, work, error in future.result():
+        for partition, work, failure in outcome:
             if not partition.is_deleted:
-                partition.log.finish_sync(work, error)
-                self._settle(partition, error)
-                partition.synced()
+                self._finish_one(partition, work, failure)
         if self._dirty:
             self._plan_sync()
 
+    def _finish_one(self, partition: Partition, work: PendingSync, error: StorageFailed | None) -> None:
+        try:
+            partition.log.finish_sync(work, error)
+        except Exception as unexpected:  # noqa: BLE001 - the others of this sync must be told all the same
+            error = _stopped(partition, unexpected)
+        self._settle(partition, error)
+        partition.synced()
+
     def _settle(self, partition: Partition, error: StorageFailed | None) -> None:
+        if isinstance(error, UnexpectedFailure) and repr(error.__cause__) not in self._told:
+            # Once for all the partitions that it strikes.
+            self._told.add(repr(error.__cause__))
+            _log.error("%s: a sync failed in a way that it should not", partition.name, exc_info=error.__cause__)
         waiting = self._waiting.pop(partition, None)
         if waiting is None:
             return
@@ -144,7 +172,7 @@ class LogStorage:
             if error is not None or end_offset <= end:
                 try:
                     callback(error)
-                except SeamarkError:
+                except Exception:  # noqa: BLE001 - one answer that fails must not cost the others theirs
                     _log.exception("%s: an answer after a sync failed", partition.name)
             else:
                 left.append((end_offset, callback))
@@ -163,17 +191,39 @@ class LogStorage:
         self.acknowledges_at_once = True
         if self._sync is not None:
             await asyncio.wait([self._sync])
+        self._is_closed = True
         if self._thread is not None:
             self._thread.shutdown()
 
 
-def _run_all(pending: list[tuple[Partition, PendingSync]]) -> _Outcome:
+def _run_all(pending: _Pending) -> _Outcome:
     outcome: _Outcome = []
     for partition, work in pending:
         try:
             work.run()
-        except StorageFailed as error:
-            outcome.append((partition, work, error))
+        except Exception as error:  # noqa: BLE001 - the log's owner decides what follows, on its own thread
+            outcome.append((partition, work, _as_failure(partition, error)))
         else:
             outcome.append((partition, work, None))
     return outcome
+
+
+def _all_failed(pending: _Pending, error: BaseException) -> _Outcome:
+    return [(partition, work, _as_failure(partition, error)) for partition, work in pending]
+
+
+def _stopped(partition: Partition, error: Exception) -> StorageFailed:
+    """Make sure that the log is opened again before it is used: what was refused may be in it all the same."""
+    failure = _as_failure(partition, error)
+    if partition.log.writes_stopped is None:
+        partition.log.stop_writes(str(failure))
+    return failure
+
+
+def _as_failure(partition: Partition, error: BaseException) -> StorageFailed:
+    """The error itself, or for one that nobody thought of a storage error that says so."""
+    if isinstance(error, StorageFailed):
+        return error
+    failure = UnexpectedFailure(partition.name, None, f"the sync failed unexpectedly ({type(error).__name__}: {error})")
+    failure.__cause__ = error
+    return failure

@@ -99,7 +99,7 @@ class Partition:
         return 0 if self._log is None else self._log.acknowledged_end
 
     def append(self, batches: Buffer, now_ms: int) -> AppendResult:
-        """Write batches under the present leader epoch and wake who waits for them.
+        """Write batches under the present leader epoch and wake who waits for them; a writable view is changed itself.
 
         Raises what ``Log.append`` raises. The records count once ``when_acknowledged`` says so.
         """
@@ -107,13 +107,26 @@ class Partition:
         if storage.is_full:
             raise DiskFull(self.name, None, "the disk is full")
         log = self._log or self.log
-        result = log.append(batches, now_ms, self.leader_epoch)
+        is_ours = isinstance(batches, memoryview) and not batches.readonly
+        result = log.append(batches, now_ms, self.leader_epoch, in_place=is_ours)
         storage.appended(self)
         if storage.acknowledges_at_once:
             self._announce(len(batches))
         else:
             self._unannounced_bytes += len(batches)
         return result
+
+    def append_own(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
+        """As ``append``, for one batch that was just made here: see ``Log.append_own``."""
+        storage = self._storage
+        if storage.is_full:
+            raise DiskFull(self.name, None, "the disk is full")
+        (self._log or self.log).append_own(batch, next_offset, timestamp_ms, now_ms)
+        storage.appended(self)
+        if not storage.acknowledges_at_once:
+            self._unannounced_bytes += len(batch)
+        elif self.waiters:
+            self._announce(len(batch))
 
     def when_acknowledged(self, end_offset: int, callback: Callable[[StorageFailed | None], None]) -> None:
         """Call back, at once or later, when everything below ``end_offset`` is as durable as promised, or cannot be."""

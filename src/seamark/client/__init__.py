@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from seamark.client.async_admin import AsyncAdmin
     from seamark.client.async_consumer import AsyncConsumer
     from seamark.client.async_producer import AsyncProducer
+    from seamark.client.avro import Avro
     from seamark.client.consumer import Consumer
     from seamark.client.delivery import Delivered
     from seamark.client.fetch_columns import ColumnReader
     from seamark.client.producer import Producer
     from seamark.client.records_api import Offset, Record
+    from seamark.client.schema_registry import SchemaRegistry
     from seamark.topic_partition import TopicPartition
 
 _HOMES = {
@@ -25,12 +27,14 @@ _HOMES = {
     "AsyncAdmin": "seamark.client.async_admin",
     "AsyncConsumer": "seamark.client.async_consumer",
     "AsyncProducer": "seamark.client.async_producer",
+    "Avro": "seamark.client.avro",
     "ColumnReader": "seamark.client.fetch_columns",
     "Consumer": "seamark.client.consumer",
     "Delivered": "seamark.client.delivery",
     "Offset": "seamark.client.records_api",
     "Producer": "seamark.client.producer",
     "Record": "seamark.client.records_api",
+    "SchemaRegistry": "seamark.client.schema_registry",
     "TopicPartition": "seamark.topic_partition",
 }
 
@@ -39,12 +43,14 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "Avro",
     "ColumnReader",
     "Consumer",
     "Delivered",
     "Offset",
     "Producer",
     "Record",
+    "SchemaRegistry",
     "TopicPartition",
 ]
 

@@ -89,7 +89,22 @@ class AsyncConsumer(ConsumerFacade):
         return records if isinstance(records, list) else list(records)
 
     async def poll_arrow(self, timeout: float = 1.0, max_bytes: int = _MAX_BYTES) -> Any:
-        return await self._run(self._calls.poll_columns(Deadline(timeout), read_max("max_bytes", max_bytes)))
+        most = read_max("max_bytes", max_bytes)
+        metrics = self._loop.core.metrics
+        with self._guard:
+            metrics.poll_started(now_ms())
+            try:
+                return await self._run(self._calls.poll_columns(Deadline(timeout), most))
+            finally:
+                metrics.poll_ended(now_ms())
+
+    async def fetch_columns(
+        self, partition: TopicPartition, start: int, end: int, **options: Any
+    ) -> AsyncIterator[Any]:
+        with self._guard:
+            batches = self._columns(partition, start, end, options)
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            yield batch
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         while not self.is_closed:

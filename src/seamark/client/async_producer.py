@@ -25,11 +25,6 @@ from seamark.topic_partition import TopicPartition
 class AsyncProducer(ProducerFacade):
     """Configured as Producer is; see there for what each call means."""
 
-    def __init__(
-        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
-    ) -> None:
-        super().__init__(config, keywords, key=key, value=value)
-
     async def send(
         self,
         topic: str,
@@ -42,6 +37,17 @@ class AsyncProducer(ProducerFacade):
         on_delivery: DeliveryCallback | None = None,
     ) -> Delivery:
         """Put a record into the buffer; what is returned can be awaited for its acknowledgement."""
+        if (
+            type(value) is bytes
+            and key is None
+            and partition is None
+            and not headers
+            and timestamp_ms is None
+            and on_delivery is None
+            and self._value is None
+            and (quick := self._quick(topic, value)) is not None
+        ):
+            return quick
         record = self._outgoing(topic, value, key, partition, headers, timestamp_ms, on_delivery)
         answer = self._try(record)
         if isinstance(answer, Delivery):
@@ -55,18 +61,17 @@ class AsyncProducer(ProducerFacade):
     async def send_many(
         self, topic: str, values: Iterable[Any], *, partition: int | None = None, timestamp_ms: int | None = None
     ) -> DeliveryRun:
-        left = self._check_many(topic, values)
+        some = self._check_many(topic, values)
         stamp = read_timestamp(timestamp_ms)
         runs: list[tuple[BatchOutcome, int, int]] = []
         start = 0
-        while start < len(left):
-            window = left[start : start + self._window(left[start])]
-            answer = self._try_many(topic, window, partition, stamp)
+        while start < len(some):
+            answer = self._try_many(topic, some, start, partition, stamp)
             deadline: Deadline | None = None
             while isinstance(answer, TopicNeeded | RoomNeeded):
                 deadline = deadline or Deadline(self.config.max_block_ms / 1000)
                 await self._wait_for(answer, deadline)
-                answer = self._try_many(topic, window, partition, stamp)
+                answer = self._try_many(topic, some, start, partition, stamp)
             runs.append(answer)
             start += answer[2]
             # Other tasks have their turn between batches.

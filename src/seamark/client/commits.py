@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import commit_codes, commit_request
 from seamark.client.commits_verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
+from seamark.client.consumer_events import commit_failed_line
 from seamark.client.consumer_metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
 from seamark.client.membership import Membership
-from seamark.client.membership_effects import Effect, FindCoordinator, LogLine, SendToCoordinator, Tickets
+from seamark.client.membership_effects import Effect, FindCoordinator, SendToCoordinator, Tickets
 from seamark.client.membership_generation import Generation
 from seamark.client.records_api import Offset
 from seamark.topic_partition import TopicPartition
@@ -132,6 +133,16 @@ class Commits:
         self._begin(commit, now_ms)
         return commit
 
+    def abandon(self, commit: Commit) -> None:
+        """Nobody waits for it any more: a try that is under way may succeed, another is not made.
+
+        Its caller may commit again at once, and a retry of this one must not overwrite that.
+        """
+        commit.deadline_ms = None
+        for waiting in (self._queue, self._backing_off):
+            if commit in waiting:
+                waiting.remove(commit)
+
     def _begin(self, commit: Commit, now_ms: int) -> None:
         if not commit.offsets:
             self._finish(commit, None, now_ms)
@@ -165,7 +176,10 @@ class Commits:
         self._metrics.commits.add(now_ms - commit.sent_ms)
         membership = self._membership
         standpoint = Standpoint(self._group_id, commit.sent_under == membership.generation, membership.state)
-        verdict = verdict_on(commit_codes(response), standpoint)
+        codes = commit_codes(response)
+        verdict = verdict_on(codes, standpoint)
+        if verdict.error is not None:
+            verdict.error.partition_codes = dict(codes)
         self._carry_out(verdict)
         if verdict.remedy in (Remedy.RETRY, Remedy.REDISCOVER):
             assert verdict.error is not None
@@ -224,9 +238,9 @@ class Commits:
     def _finish(self, commit: Commit, error: ClientError | None, now_ms: int) -> None:
         commit.is_done = True
         commit.error = error
+        if error is not None:
+            self._effects.append(commit_failed_line(commit.offsets, error, is_automatic=commit.on_done is not None))
         if commit.on_done is not None:
-            if error is not None:
-                self._effects.append(LogLine("warning", "auto_commit", f"an automatic commit failed: {error}"))
             commit.on_done(commit, now_ms)
 
     # -- time and coordinator

@@ -99,7 +99,24 @@ class Consumer(ConsumerFacade):
 
     def poll_arrow(self, timeout: float = 1.0, max_bytes: int = _MAX_BYTES) -> Any:
         """As ``poll``, as a pyarrow.RecordBatch of at most about so many bytes; None if there is nothing."""
-        return self._run(self._calls.poll_columns(Deadline(timeout), read_max("max_bytes", max_bytes)))
+        most = read_max("max_bytes", max_bytes)
+        metrics = self._loop.core.metrics
+        with self._guard:
+            metrics.poll_started(now_ms())
+            try:
+                return self._run(self._calls.poll_columns(Deadline(timeout), most))
+            finally:
+                metrics.poll_ended(now_ms())
+
+    def fetch_columns(self, partition: TopicPartition, start: int, end: int, **options: Any) -> Iterator[Any]:
+        """The records from ``start`` up to but not including ``end`` as pyarrow.RecordBatches, each record once.
+
+        The position, the assignment and the group have no part in it. RangeGone if the partition does not hold
+        ``start`` (any more); what is not written yet is waited for, OperationTimedOut after default.api.timeout.ms
+        without anything new. Options as for ``ColumnReader.fetch_columns``: columns, timestamp_unit, fetch_bytes.
+        """
+        with self._guard:
+            return self._columns(partition, start, end, options)
 
     def __iter__(self) -> Iterator[Record]:
         """Poll for ever, record by record; ends when the consumer is closed."""

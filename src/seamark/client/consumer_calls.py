@@ -7,6 +7,7 @@ caller's thread or in its task, in the order the core hands them out, and the tw
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -14,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 from seamark.client.assignment_state import Phase, Position
 from seamark.client.commits import Commit
 from seamark.client.consumer_fetching import Trouble
-from seamark.client.consumer_loop import ConsumerLoop, log
+from seamark.client.consumer_loop import ConsumerLoop
 from seamark.client.consumer_queries import committed, offsets_by_time
-from seamark.client.deadline import Deadline, now_ms
+from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, WakeUp
 from seamark.client.listener import Listener, listener_error
 from seamark.client.positions_answers import Answer
@@ -61,7 +62,7 @@ class ConsumerCalls:
 
     def take_now(self, max_records: int) -> Sequence[Record]:
         """Records that are here already, if poll has nothing else to do: the path that crosses no thread."""
-        now = now_ms()
+        now = self.loop.now_ms()
         if self._is_busy(now):
             return ()
         self.core.membership.poll_interval.polled(now)
@@ -91,7 +92,7 @@ class ConsumerCalls:
         return records
 
     def poll_columns(self, deadline: Deadline, max_bytes: int) -> Call[Any]:
-        if not self._is_busy(now := now_ms()):
+        if not self._is_busy(now := self.loop.now_ms()):
             self.core.membership.poll_interval.polled(now)
             if (found := self._take_columns(max_bytes)) is not None:
                 return found
@@ -157,7 +158,7 @@ class ConsumerCalls:
             yield UserCode(lambda: listener.run(call))
         except BaseException as raised:  # noqa: BLE001 - told to the core, which has poll raise it
             error = listener_error(call, raised)
-        yield OnIo(self._on_io(lambda: self.core.listener_returned(error, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.listener_returned(error, self.loop.now_ms())))
         return True
 
     def _run_callbacks(self) -> Call[None]:
@@ -169,8 +170,6 @@ class ConsumerCalls:
             callback = self._callbacks.pop(commit, None)
             if callback is not None:
                 yield UserCode(partial(callback, commit.offsets, commit.error))
-            elif commit.error is not None:
-                log.warning("an asynchronous commit failed", extra={"reason": str(commit.error)})
 
     async def _on_io(self, function: Callable[[], R]) -> R:
         self.loop.start()
@@ -182,7 +181,7 @@ class ConsumerCalls:
 
     def subscribe(self, wanted: object, listener: Listener) -> Call[None]:
         self._check_open()
-        yield OnIo(self._on_io(lambda: self.core.subscribe(wanted, listener, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.subscribe(wanted, listener, self.loop.now_ms())))
 
     def assign(self, partitions: object) -> Call[None]:
         self._check_open()
@@ -190,19 +189,19 @@ class ConsumerCalls:
         if not wanted:
             yield from self.unsubscribe()
             return
-        yield OnIo(self._on_io(lambda: self.core.assign(wanted, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.assign(wanted, self.loop.now_ms())))
 
     def unsubscribe(self) -> Call[None]:
         """Revoke and leave, without a commit (I29)."""
         self._check_open()
         error = yield from self._revoke()
         reason = "the consumer unsubscribed from all topics"
-        yield OnIo(self._on_io(lambda: self.core.leave(reason, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.leave(reason, self.loop.now_ms())))
         if error is not None:
             raise error
 
     def _revoke(self) -> Call[BaseException | None]:
-        yield OnIo(self._on_io(lambda: self.core.prepare_leave(now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.prepare_leave(self.loop.now_ms())))
         if not (yield from self._call_listener()):
             return None
         return (yield OnIo(self._on_io(self.core.take_error)))  # type: ignore[no-any-return]
@@ -213,9 +212,9 @@ class ConsumerCalls:
         self._check_open()
         self._check_group("commit")
         yield from self._run_callbacks()
-        started = now_ms()
+        started = self.loop.now_ms()
         commit: Commit = yield OnIo(self._commit(self._offsets(offsets), deadline))
-        self.core.metrics.commit_sync_ms += now_ms() - started
+        self.core.metrics.commit_sync_ms += self.loop.now_ms() - started
         yield from self._run_callbacks()
         if not commit.is_done:
             self._check_wakeup()
@@ -223,10 +222,14 @@ class ConsumerCalls:
             raise commit.error
 
     async def _commit(self, offsets: Mapping[TopicPartition, Offset], deadline: Deadline) -> Commit:
-        now = now_ms()
+        now = self.loop.now_ms()
         commit = await self._on_io(lambda: self.core.commit(offsets, now, now + deadline.remaining_ms))
-        while not commit.is_done and not self.loop.is_woken:
-            await self.loop.changed(Deadline.never())
+        try:
+            while not commit.is_done and not self.loop.is_woken:
+                await self.loop.changed(Deadline.never())
+        finally:
+            if not commit.is_done:
+                self.core.commits.abandon(commit)
         return commit
 
     def commit_async(self, offsets: object, callback: CommitCallback | None) -> Call[None]:
@@ -239,7 +242,7 @@ class ConsumerCalls:
 
         def start() -> None:
             # Noted on the I/O thread, before an answer can come.
-            self._callbacks[self.core.commit_async(wanted, now_ms())] = callback
+            self._callbacks[self.core.commit_async(wanted, self.loop.now_ms())] = callback
 
         yield OnIo(self._on_io(start))
 
@@ -257,11 +260,11 @@ class ConsumerCalls:
         self._check_open()
         self._check_group("read committed offsets")
         wanted = read_partitions(partitions)
-        started = now_ms()
+        started = self.loop.now_ms()
         found: dict[TopicPartition, Offset | None] = yield OnIo(
             committed(self.loop.network, self.config, wanted, deadline)
         )
-        self.core.metrics.committed_ms += now_ms() - started
+        self.core.metrics.committed_ms += self.loop.now_ms() - started
         return found
 
     # -- positions
@@ -282,7 +285,7 @@ class ConsumerCalls:
                 deadline.check(f"finding the position of {wanted}", state.last_error)
 
     async def _look_up(self, partition: TopicPartition, deadline: Deadline) -> BaseException | None:
-        await self._on_io(lambda: self.core.look_up(partition, now_ms()))
+        await self._on_io(lambda: self.core.look_up(partition, self.loop.now_ms()))
         state = self.core.assignment.require(partition)
         while state.position is None and not self.core.has_error and not deadline.is_over and not self.loop.is_woken:
             await self.loop.changed(deadline)
@@ -292,14 +295,14 @@ class ConsumerCalls:
         self._check_open()
         wanted = read_partition(partition)
         self.core.assignment.require(wanted)
-        yield OnIo(self._on_io(lambda: self.core.seek(wanted, position, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.seek(wanted, position, self.loop.now_ms())))
 
     def seek_to_time(self, partitions: object, timestamp: int) -> Call[None]:
         self._check_open()
         wanted = self.core.assignment.partitions if partitions is None else read_partitions(partitions)
         for partition in wanted:
             self.core.assignment.require(partition)
-        yield OnIo(self._on_io(lambda: self.core.seek_to_time(wanted, timestamp, now_ms())))
+        yield OnIo(self._on_io(lambda: self.core.seek_to_time(wanted, timestamp, self.loop.now_ms())))
 
     def offsets_by_time(
         self, timestamps: Mapping[TopicPartition, int], deadline: Deadline
@@ -343,7 +346,9 @@ class ConsumerCalls:
             even_if_static, remain = leave is True, leave is False
             reason = "the consumer is being closed"
             yield OnIo(
-                self._on_io(lambda: self.core.leave(reason, now_ms(), even_if_static=even_if_static, remain=remain))
+                self._on_io(
+                    lambda: self.core.leave(reason, self.loop.now_ms(), even_if_static=even_if_static, remain=remain)
+                )
             )
             yield OnIo(self._until(lambda: self.core.commits.is_idle and not self.core.membership.is_leaving, deadline))
         finally:
@@ -355,10 +360,9 @@ class ConsumerCalls:
     def _last_commit(self, deadline: Deadline) -> Call[None]:
         if not self.core.auto_commit.is_enabled or not self.core.assignment.positions():
             return
-        try:
+        # The core has logged why, if it fails.
+        with contextlib.suppress(ClientError):
             yield from self.commit(None, deadline)
-        except ClientError as error:
-            log.warning("the last automatic commit failed", extra={"reason": str(error)})
 
     async def _until(self, is_done: Callable[[], bool], deadline: Deadline) -> None:
         while not is_done() and not deadline.is_over:

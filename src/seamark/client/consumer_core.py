@@ -18,6 +18,7 @@ from seamark.assignors import ClusterTopics
 from seamark.client.assignment_state import AssignmentState, Position
 from seamark.client.auto_commit import AutoCommit
 from seamark.client.commits import Commit, Commits
+from seamark.client.consumer_events import handover_line
 from seamark.client.consumer_fetching import Trouble
 from seamark.client.consumer_metrics import ConsumerMetrics
 from seamark.client.consumer_settings import ConsumerSettings
@@ -85,6 +86,9 @@ class ConsumerCore:
         self.listener_call: CallListener | None = None
         self._errors: deque[BaseException] = deque()
         self._refused_version = -1
+        self._is_committing_before_join = False
+        # What had been handed out when the caller last came: a retry of that commit may find it busy with more.
+        self._processed: dict[TopicPartition, Offset] = {}
 
     # -- what to read
 
@@ -138,6 +142,8 @@ class ConsumerCore:
     def poll(self, now_ms: int) -> None:
         """One pass of C1; called again after every event for as long as the caller waits."""
         self.membership.poll_interval.polled(now_ms)
+        if self._is_committing_before_join:
+            self._processed = self.consumed_offsets()
         self._check_topics()
         if self.subscription.is_group:
             self._poll_membership(now_ms)
@@ -323,6 +329,7 @@ class ConsumerCore:
                     self._commit_before_join(deadline_ms)
                 case CallListener():
                     self.listener_call = effect
+                    self.outbox.append(handover_line(effect))
                 case Raise(error):
                     self._errors.append(error)
                 case ForgetCoordinator(reason):
@@ -340,15 +347,18 @@ class ConsumerCore:
 
     def _commit_before_join(self, deadline_ms: int) -> None:
         now_ms = self.membership.poll_interval.last_poll_ms
+        self._is_committing_before_join = True
+        self._processed = self.consumed_offsets()
         self.commits.start_unreported(
-            self.consumed_offsets(),
+            self._processed,
             now_ms,
             self._committed_before_join,
             deadline_ms=deadline_ms,
-            renew=self.consumed_offsets,
+            renew=lambda: self._processed,
         )
 
     def _committed_before_join(self, commit: Commit, now_ms: int) -> None:  # noqa: ARG002
+        self._is_committing_before_join = False
         self._route(self.membership.commit_before_join_finished(now_ms))
 
     def take_outbox(self) -> list[Effect]:

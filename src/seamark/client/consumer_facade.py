@@ -6,9 +6,10 @@ Everything read here is replaced as a whole by the I/O thread, never changed in 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from seamark.client import consumer_metrics, fetch_metrics
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_calls import ConsumerCalls
 from seamark.client.consumer_fetching import Fetcher
@@ -16,11 +17,12 @@ from seamark.client.consumer_loop import ConsumerLoop, MakeFetcher
 from seamark.client.deadline import Deadline, now_ms
 from seamark.client.io_thread import IoThread
 from seamark.client.membership_generation import GroupMetadata
+from seamark.client.metrics_text import exposition
 from seamark.client.network import NetworkClient
 from seamark.client.positions_answers import Answer
 from seamark.client.subscriptions import read_partition
 from seamark.client.thread_guard import ThreadGuard
-from seamark.errors import UsageError
+from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
 # Kafka's own: how long close waits if nothing else is said.
@@ -65,6 +67,20 @@ class ConsumerFacade:
     def metrics(self) -> dict[str, float]:
         """Every metric by its Prometheus name; may be called from any thread."""
         return {**self._loop.core.metrics.snapshot(now_ms()), **self._loop.fetcher.metrics()}
+
+    def metrics_text(self) -> str:
+        """The metrics in Prometheus' text format, labelled with client id and group; from any thread."""
+        labels = {"client_id": self.config.client_id, "group": self.config.group_id}
+        return exposition(self.metrics(), {**consumer_metrics.KAFKA_NAMES, **fetch_metrics.KAFKA_NAMES}, labels)
+
+    def _columns(self, partition: object, start: object, end: object, options: Mapping[str, Any]) -> Iterator[Any]:
+        """Exact ranges over the consumer's connections, apart from its position and group."""
+        from seamark.client.fetch_columns import fetch_columns
+
+        if self.is_closed:
+            raise ClosedError(f"the {type(self).__name__} is closed")
+        first, behind = read_offset(start), read_offset(end)
+        return fetch_columns(self._loop.network, self.config, read_partition(partition), first, behind, **options)
 
     # Read without waiting.
 
@@ -121,7 +137,7 @@ def read_timestamps(wanted: object) -> dict[TopicPartition, int]:
 
 def read_offset(offset: object) -> int:
     if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        raise UsageError(f"an offset to seek to is a whole number that is not negative, not {offset!r}")
+        raise UsageError(f"an offset is a whole number that is not negative, not {offset!r}")
     return offset
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from seamark.client.assignment_state import Position
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_core import ConsumerCore
+from seamark.client.consumer_events import coordinator_found_line, coordinator_lost_line
 from seamark.client.consumer_fetching import Fetcher, Trouble, TroubleKind
 from seamark.client.consumer_settings import ConsumerSettings
 from seamark.client.deadline import Deadline, now_ms
@@ -73,6 +74,9 @@ def response_of(request: Request) -> type[Message]:
 
 
 class ConsumerLoop:
+    # The calls of a consumer tell the time by their loop; a simulation has a loop with another clock.
+    now_ms = staticmethod(now_ms)
+
     def __init__(self, config: ConsumerConfig, make_fetcher: MakeFetcher, key: Any, value: Any) -> None:
         self.config = config
         settings = ConsumerSettings.from_config(config)
@@ -105,7 +109,7 @@ class ConsumerLoop:
     def start(self) -> None:
         if not self._is_started:
             self._is_started = True
-            self.network._refresh.allow_auto_topic_creation = self.config.allow_auto_create_topics
+            self.network.allow_topic_creation(self.config.allow_auto_create_topics)
             self.network.on_metadata(self._metadata_arrived)
             self.fetcher.on_arrival(self._changed.set)
             if self.network.view.version:
@@ -135,8 +139,8 @@ class ConsumerLoop:
             case FindCoordinator():
                 if self._finding is None:
                     self._finding = self._spawn(self._find())
-            case ForgetCoordinator():
-                self._coordinator_moved()
+            case ForgetCoordinator(reason):
+                self._coordinator_moved(reason)
             case RefreshMetadata():
                 self._refresh()
             case StartFetching(partition, offset, leader_epoch, term):
@@ -146,10 +150,15 @@ class ConsumerLoop:
                     self.fetcher.pause([partition])
             case StopFetching(partitions):
                 self.fetcher.stop(partitions)
-            case LogLine(level, event, text):
-                log.log(_LEVELS[level], text, extra={"event": event, "group": self.config.group_id})
+            case LogLine():
+                self._log(effect)
             case _:
                 raise AssertionError(effect)
+
+    def _log(self, line: LogLine) -> None:
+        """One line per event, with what it is about as fields of the log record."""
+        known = {"event": line.event, "group": self.config.group_id, "client_id": self.config.client_id}
+        log.log(_LEVELS[line.level], "%s", line.text, extra={**known, **dict(line.fields)})
 
     async def _send(
         self, ticket: int, node: Node | None, request: Request, timeout_ms: int, *, is_coordinator: bool
@@ -190,6 +199,7 @@ class ConsumerLoop:
             self.core.coordinator_refused(error, now_ms())
         else:
             self._finding = None
+            self._log(coordinator_found_line(self._coordinator))
             self.core.coordinator_found(now_ms())
         self.after_event()
 
@@ -201,9 +211,10 @@ class ConsumerLoop:
         """Did any broker answer yet? If not, the caller hears what is wrong; a later outage is waited for."""
         return self.network.view.version > 0
 
-    def _coordinator_moved(self) -> None:
+    def _coordinator_moved(self, reason: str) -> None:
         node, self._coordinator = self._coordinator, None
         if node is not None:
+            self._log(coordinator_lost_line(node, reason))
             self.network.coordinators.moved(self.config.group_id or "", node)
 
     # -- metadata

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import queue
 import threading
+from array import array
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
@@ -56,7 +57,8 @@ class BatchOutcome:
         self.base_offset = NO_OFFSET
         # The broker's time for all records, or -1 where each has its own.
         self.append_time_ms = -1
-        self.timestamps: list[int] = []
+        # Not a list: there is one for every batch whose deliveries are kept, and the collector would walk through all.
+        self.timestamps = array("q")
         self._lock = threading.Lock()
         self._waiters: list[Callable[[], None]] = []
         self._halves: tuple[int, BatchOutcome, BatchOutcome] | None = None

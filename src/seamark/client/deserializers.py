@@ -32,7 +32,9 @@ def load_deserializer(part: str, wanted: object) -> Deserializer | None:
         return named
     if callable(wanted):
         return wanted
-    raise UsageError(f'{part}={wanted!r}: a deserializer is bytes, str, int, float, "json" or a function of bytes')
+    raise UsageError(
+        f'{part}={wanted!r}: a deserializer is bytes, str, int, float, "json", Avro(…) or a function of bytes'
+    )
 
 
 def read_text(content: bytes) -> str:

@@ -42,6 +42,8 @@ class ClientError(SeamarkError):
 
     # Whether the same call may succeed later without anything being changed by the caller.
     is_retriable = False
+    # For a refused commit: what the broker said of each partition; some of them may have been stored.
+    partition_codes: Mapping[TopicPartition, ErrorCode] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))

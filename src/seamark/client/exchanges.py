@@ -14,6 +14,7 @@ from seamark.client.connection import Connection
 from seamark.client.deadline import Deadline
 from seamark.client.errors import RequestTimedOut
 from seamark.client.requests import ByVersion, Request
+from seamark.client.sending_order import Place
 from seamark.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -45,13 +46,20 @@ class Exchanges:
         timeout_s: float,
         min_version: int,
         max_version: int | None,
+        place: Place | None = None,
     ) -> M:
+        """Send and wait for the answer; with a ``place``, not before those who stand in front of it."""
         made, version = self.made(connection, message, min_version, max_version)
         try:
             # A deadline far behind the request's own timeout cannot come first: no timer is needed for it.
             async with asyncio.timeout(None if deadline.remaining >= timeout_s + 60 else deadline.remaining):
+                if place is not None:
+                    await place.reached()
                 await unmuted(connection)
-                return await connection.request(made, response, version, timeout_s)
+                answer = await connection.start(made, response, version, timeout_s)
+                if place is not None:
+                    place.leave()
+                return await answer
         except TimeoutError:
             name = type(made).__name__.removesuffix("Request")
             raise RequestTimedOut(connection.address, name, deadline.seconds, connection.hint) from None
@@ -59,6 +67,6 @@ class Exchanges:
 
 async def unmuted(connection: Connection) -> None:
     """Wait as long as the broker asked us to (KIP-219)."""
-    wait = connection.muted_until - time.monotonic()
-    if wait > 0:
+    # Asked again after each wait: an answer that came meanwhile may have prolonged it.
+    while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
         await asyncio.sleep(wait)

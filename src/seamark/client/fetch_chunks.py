@@ -111,6 +111,12 @@ class Chunk:
         self.trouble = TroubleKind.ERROR
         self.error = error
 
+    def heal(self) -> None:
+        """What could not be handed out may be tried again."""
+        self.is_spoiled = False
+        self.trouble = None
+        self.error = None
+
     # -- as objects
 
     def take(self, most: int) -> list[Record]:

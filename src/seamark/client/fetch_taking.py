@@ -163,7 +163,11 @@ class RecordTaking:
             # What a node said may be another thing next time: it is asked again, unless a seek comes first.
             self._finish(state, chunk)
             state.has_trouble = False
-        return Trouble(state.partition, state.term, chunk.trouble, position, chunk.error)
+        trouble = Trouble(state.partition, state.term, chunk.trouble, position, chunk.error)
+        if chunk.error is not None and getattr(chunk.error.__cause__, "is_retriable", False):
+            # A deserializer that depends on others, such as a schema registry, may succeed with the next poll.
+            chunk.heal()
+        return trouble
 
 
 def _with_content(raw: Record, key: object, value: object) -> Record:

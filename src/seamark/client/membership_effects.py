@@ -109,11 +109,12 @@ class Raise(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line for the log, as data: ``event`` is stable for tests, ``text`` is for people."""
+    """A line for the log, as data: ``event`` and ``fields`` are stable for tests, ``text`` is for people."""
 
     level: str
     event: str
     text: str
+    fields: tuple[tuple[str, object], ...] = ()
 
 
 Effect: TypeAlias = (

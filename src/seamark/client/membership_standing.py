@@ -56,8 +56,8 @@ class Standing:
     def do(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def log(self, level: str, event: str, text: str) -> None:
-        self._effects.append(LogLine(level, event, text))
+    def log(self, level: str, event: str, text: str, **fields: object) -> None:
+        self._effects.append(LogLine(level, event, text, tuple(fields.items())))
 
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

@@ -106,12 +106,21 @@ class NetworkClient:
         """One request to one node, once; NetworkError when there is no answer.
 
         ``timeout_ms`` is the broker's time to answer (request.timeout.ms by default), ``deadline`` the caller's
-        patience with connecting and answering together; when that passes, the connection is not disturbed.
+        patience with connecting and answering together; when that passes, the connection is not disturbed. Requests
+        in the coordinator's lane are written in the order of the calls: a commit never overtakes an earlier one.
         """
         timeout_s = (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = deadline or Deadline(timeout_s)
-        connection = await self.connection_to(node_id, lane).ready(deadline)
-        return await self.exchanges.run(connection, message, response, deadline, timeout_s, min_version, max_version)
+        node_connection = self.connection_to(node_id, lane)
+        place = node_connection.order.take_place() if lane == "coordinator" else None
+        try:
+            connection = await node_connection.ready(deadline)
+            return await self.exchanges.run(
+                connection, message, response, deadline, timeout_s, min_version, max_version, place
+            )
+        finally:
+            if place is not None:
+                place.leave()
 
     async def send_raw(
         self,
@@ -352,6 +361,10 @@ class NetworkClient:
                 await self._refresh.wait(deadline)
             except NetworkError:
                 raise deadline.timed_out(f"finding the leader of {partition}", error) from None
+
+    def allow_topic_creation(self, is_allowed: bool) -> None:
+        """Whether asking for a topic that does not exist may make it, where brokers allow that; not before this."""
+        self._refresh.allow_auto_topic_creation = is_allowed
 
     def on_metadata(self, listener: Callable[[ClusterView], None]) -> None:
         """Call ``listener`` on the I/O loop with every new view."""

@@ -19,6 +19,7 @@ from seamark.client.connection import Connection
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ConnectionFailed, NetworkError
 from seamark.client.metadata_cache import Node
+from seamark.client.sending_order import SendingOrder
 from seamark.errors import ClosedError
 
 # Called with the node connection when an open connection ended by itself.
@@ -44,6 +45,7 @@ class NodeConnection:
         self.last_error: NetworkError | None = None
         self.progress = "not connected yet"
         self.opened_count = 0
+        self.order = SendingOrder()
         self._recipe = recipe
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout

@@ -27,15 +27,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class Producer(ProducerFacade):
-    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
-
-    ``key`` and ``value`` say how they become bytes: bytes, str, int, float, "json" or a function.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
-    ) -> None:
-        super().__init__(config, keywords, key=key, value=value)
+    """Takes Kafka's configuration keys; see ``ProducerFacade`` for the arguments."""
 
     def send(
         self,
@@ -52,6 +44,17 @@ class Producer(ProducerFacade):
 
         BufferFull or OperationTimedOut when it cannot be accepted within max.block.ms.
         """
+        if (
+            type(value) is bytes
+            and key is None
+            and partition is None
+            and not headers
+            and timestamp_ms is None
+            and on_delivery is None
+            and self._value is None
+            and (quick := self._quick(topic, value)) is not None
+        ):
+            return quick
         record = self._outgoing(topic, value, key, partition, headers, timestamp_ms, on_delivery)
         answer = self._try(record)
         if isinstance(answer, Delivery):
@@ -70,19 +73,17 @@ class Producer(ProducerFacade):
         Several times as fast as as many calls of ``send``. Without a partition they go to one after the other, a batch
         at a time. max.block.ms is the patience with each batch.
         """
-        left = self._check_many(topic, values)
+        some = self._check_many(topic, values)
         stamp = read_timestamp(timestamp_ms)
         runs: list[tuple[BatchOutcome, int, int]] = []
         start = 0
-        while start < len(left):
-            # A window is enough for a batch, and spares copies of the rest.
-            window = left[start : start + self._window(left[start])]
-            answer = self._try_many(topic, window, partition, stamp)
+        while start < len(some):
+            answer = self._try_many(topic, some, start, partition, stamp)
             deadline: Deadline | None = None
             while isinstance(answer, TopicNeeded | RoomNeeded):
                 deadline = deadline or Deadline(self.config.max_block_ms / 1000)
                 self._wait_for(answer, deadline)
-                answer = self._try_many(topic, window, partition, stamp)
+                answer = self._try_many(topic, some, start, partition, stamp)
             runs.append(answer)
             start += answer[2]
         return run_of(runs)

@@ -1,65 +1,51 @@
-"""A batch on its way to one partition: records are encoded as they are added, the header when the batch is sealed.
+"""A batch on its way to one partition: records are collected as columns, and encoded when the batch is sealed.
 
-Adding is the hot path of a producer, so it works on pieces that are joined once. ``append_many`` encodes values without
-keys by whole columns. A sealed batch keeps its bytes for retries; a new identity or sequence seals it again.
+Adding is the hot path of a producer, so it only appends to lists; ``byte_count`` is what the batch takes at most. A
+sealed batch keeps its bytes for retries; a new identity or sequence seals it again.
 
-Invariant: the bytes added are exactly those of Kafka's record format, with offsets 0, 1, 2, … in the batch.
+Owner: records are added under the producer's lock; a batch that was taken to be sent belongs to the I/O thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain, repeat
+from array import array
+from collections.abc import Callable
 from struct import Struct
+from typing import cast
 
 from seamark.client.delivery import BatchOutcome, DeliveryCallback
-from seamark.errors import EncodeError
+from seamark.client.producer_encoding import (
+    SMALL_CONTENT,
+    SMALL_OVERHEAD,
+    TWO_BYTES,
+    Headers,
+    Values,
+    encode_columns,
+    encode_each,
+    encode_headers,
+    record_bound,
+)
 from seamark.topic_partition import TopicPartition
 from seamark.wire.compression import Codec, compress
 from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, crc32c_function
 from seamark.wire.records import decode_batch
-from seamark.wire.varints import encode_varint, small_varints
-
-Headers = Sequence[tuple[str, bytes | None]]
 
 NO_SEQUENCE = -1
 NO_PRODUCER = (-1, -1)
-# Length, attributes, two deltas, two lengths and the number of headers, each as large as it can be for one record.
-MAX_RECORD_OVERHEAD = 21
 _BEFORE_CRC = Struct(">qiibI")
 _FROM_ATTRIBUTES = Struct(">hiqqqhii")
-_NULL = encode_varint(-1)
-# A batch of Kafka's default size has fewer records than this.
-_TABLE_ROWS = 2048
-
-
-def headers_size(headers: Headers) -> int:
-    """An upper bound for the encoded headers, their count not included."""
-    return sum(10 + 4 * len(name) + (0 if value is None else len(value)) for name, value in headers)
-
-
-def encode_headers(headers: Headers) -> bytes:
-    parts = [encode_varint(len(headers))]
-    for name, value in headers:
-        if not isinstance(name, str):
-            raise EncodeError("header key", name, "it must be text")
-        text = name.encode()
-        parts += (encode_varint(len(text)), text)
-        if value is None:
-            parts.append(_NULL)
-        elif isinstance(value, bytes | bytearray | memoryview):
-            parts += (encode_varint(len(value)), bytes(value))
-        else:
-            raise EncodeError("header value", value, "it must be bytes or None")
-    return b"".join(parts)
 
 
 class ProducerBatch:
     __slots__ = (
-        "_parts",
+        "_has_columns",
+        "_headers",
+        "_keys",
         "_sealed",
         "_timestamps",
+        "_uniform_count",
+        "_uniform_size",
+        "_values",
         "attempts",
         "base_sequence",
         "base_timestamp_ms",
@@ -99,71 +85,97 @@ class ProducerBatch:
         self.last_error: Exception | None = None
         self.identity = NO_PRODUCER
         self.base_sequence = NO_SEQUENCE
-        self._parts: list[bytes] = []
+        self._keys: list[bytes | None] | None = None
+        self._values: list[bytes | None] = []
+        # Encoded, of the records that have any.
+        self._headers: dict[int, bytes] = {}
+        # Records without nulls and headers, in the order of their times, keys for all or for none.
+        self._has_columns = True
+        # How many of the records are known to have values of one length; others may have it too.
+        self._uniform_size = -1
+        self._uniform_count = 0
         self._sealed: bytes | None = None
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
         """Add one record; the answer is its place in the batch."""
-        small = small_varints()
-        index = self.count
-        if index:
-            delta = timestamp_ms - self.base_timestamp_ms
-            if timestamp_ms > self.max_timestamp_ms:
-                self.max_timestamp_ms = timestamp_ms
-        else:
+        place = self.count
+        content = (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if headers:
+            encoded = encode_headers(headers)
+            content += len(encoded)
+            self._headers[place] = encoded
+            self._has_columns = False
+        if not place:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
-            delta = 0
-        limit = len(small)
-        elapsed = small[delta] if 0 <= delta < limit else encode_varint(delta)
-        place = small[index] if index < limit else encode_varint(index)
-        if key is None:
-            key, key_size = b"", _NULL
+            if key is not None:
+                self._keys = []
+        elif timestamp_ms >= self.max_timestamp_ms:
+            self.max_timestamp_ms = timestamp_ms
         else:
-            size = len(key)
-            key_size = small[size] if size < limit else encode_varint(size)
-        if value is None:
-            value, value_size = b"", _NULL
-        else:
-            size = len(value)
-            value_size = small[size] if size < limit else encode_varint(size)
-        tail = encode_headers(headers) if headers else b"\x00"
-        size = 1 + len(elapsed) + len(place) + len(key_size) + len(key) + len(value_size) + len(value) + len(tail)
-        length = small[size] if size < limit else encode_varint(size)
-        self._parts += (length, b"\x00", elapsed, place, key_size, key, value_size, value, tail)
+            self._has_columns = False
+        if value is None or (key is None) is not (self._keys is None):
+            self._has_columns = False
+        if self._keys is None and key is not None:
+            self._keys = [None] * place
+        if self._keys is not None:
+            self._keys.append(key)
+        self._values.append(value)
         self._timestamps.append(timestamp_ms)
-        self.count = index + 1
-        self.byte_count += size + len(length)
-        return index
+        self.count = place + 1
+        self.byte_count += record_bound(content, place, timestamp_ms - self.base_timestamp_ms)
+        return place
 
-    def append_many(self, values: Sequence[bytes], timestamp_ms: int) -> int:
-        """Add values without keys and headers; the answer is the first one's place."""
-        first = self.count
+    @property
+    def has_keys(self) -> bool:
+        return self._keys is not None
+
+    def append_plain(self, value: bytes, timestamp_ms: int, most_bytes: int) -> int:
+        """Add a small value without key and headers to a batch that is open and not empty, if that is all it takes.
+
+        The answer is how many bytes the batch grew; 0 if the record is not added, because the batch would have more
+        than ``most_bytes`` or the record is not so simple.
+        """
+        size = len(value) + SMALL_OVERHEAD
+        place = self.count
+        if (
+            self.is_closed
+            or self.byte_count + size > most_bytes
+            or size > SMALL_CONTENT
+            or place >= TWO_BYTES
+            or self._keys is not None
+            or timestamp_ms < self.max_timestamp_ms
+            or timestamp_ms - self.base_timestamp_ms >= TWO_BYTES
+        ):
+            return 0
+        self.max_timestamp_ms = timestamp_ms
+        self._values.append(value)
+        self._timestamps.append(timestamp_ms)
+        self.count = place + 1
+        self.byte_count += size
+        self.reserved_bytes += size
+        return size
+
+    def append_many(self, some: Values, start: int, timestamp_ms: int, room: int) -> tuple[int, int]:
+        """Add as many values from ``start`` on as fit into ``room`` bytes, one at least: its place, and how many."""
+        first, each = self.count, some.each
+        elapsed_ms = timestamp_ms - self.base_timestamp_ms if first else 0
+        count, bound = some.fitting(start, room, first, elapsed_ms)
+        values = some.values[start : start + count]
         if not first:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
+            self._uniform_size = -1 if each is None else each
+        if each == self._uniform_size:
+            self._uniform_count += len(values)
+        if timestamp_ms < self.max_timestamp_ms or self._keys is not None:
+            self._has_columns = False
         self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp_ms)
-        elapsed = encode_varint(timestamp_ms - self.base_timestamp_ms)
-        start, end = first, first + len(values)
-        while start < end:
-            # Records whose places are written in equally many bytes differ only in their values.
-            width = len(encode_varint(start))
-            stop = min(end, 1 << (7 * width - 1))
-            self._append_run(values[start - first : stop - first], start, width, elapsed)
-            start = stop
-        self._timestamps += repeat(timestamp_ms, len(values))
-        self.count = end
-        return first
-
-    def _append_run(self, values: Sequence[bytes], start: int, width: int, elapsed: bytes) -> None:
-        sizes = set(map(len, values))
-        end = start + len(values)
-        if len(sizes) == 1 and end <= _TABLE_ROWS:
-            before = _before_values(sizes.pop(), elapsed)[start:end]
-            # What stands before a value begins with the last byte of the record before, which the first one has not.
-            content = b"".join(chain.from_iterable(zip(before, values, strict=True)))[1:] + b"\x00"
-        else:
-            content = _encode_values(values, start, width, elapsed)
-        self._parts.append(content)
-        self.byte_count += len(content)
+        if self._keys is not None:
+            self._keys += [None] * len(values)
+        self._values += values
+        self._timestamps += array("q", (timestamp_ms,)) * count
+        self.count = first + count
+        self.byte_count += bound
+        return first, count
 
     # -- on the wire
 
@@ -181,13 +193,19 @@ class ProducerBatch:
         """The batch as it is sent; made once."""
         self.is_closed = True
         if self._sealed is None:
-            content = b"".join(self._parts)
-            self._parts = []
-            used = codec
+            content = b"".join(self._encoded())
+            self._keys, self._values, self._headers = None, [], {}
             if codec is not Codec.NONE:
                 content = _compressed(codec, content, level)
-            self._sealed = self._with_header(content, used)
+            self._sealed = self._with_header(content, codec)
         return self._sealed
+
+    def _encoded(self) -> list[bytes]:
+        if self._has_columns:
+            keys, values = cast("list[bytes] | None", self._keys), cast("list[bytes]", self._values)
+            size = self._uniform_size if self._uniform_count == self.count else None
+            return encode_columns(keys, values, size, self._timestamps, self.base_timestamp_ms)
+        return encode_each(self._keys, self._values, self._headers, self._timestamps, self.base_timestamp_ms)
 
     def _with_header(self, content: bytes, codec: int) -> bytes:
         fixed = _FROM_ATTRIBUTES.pack(
@@ -199,14 +217,17 @@ class ProducerBatch:
             self.base_sequence,
             self.count,
         )
-        covered = fixed + content
+        # Arguments: bytes, what came before them, and never to let go of the interpreter meanwhile: getting it back
+        # from a thread that computes takes a thousand times as long as the checksum of a batch.
+        checksum = cast("Callable[[bytes, int, int], int]", crc32c_function())
         length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-        return _BEFORE_CRC.pack(0, length, -1, MAGIC, crc32c_function()(covered)) + covered
+        before = _BEFORE_CRC.pack(0, length, -1, MAGIC, checksum(content, checksum(fixed, 0, 0), 0))
+        return b"".join((before, fixed, content))
 
     def release(self) -> None:
         """Give up the bytes: the outcome is known."""
         self._sealed = None
-        self._parts = []
+        self._keys, self._values, self._headers = None, [], {}
 
     def split(self, now_ms: int) -> list[ProducerBatch]:
         """Two batches in place of one that the broker finds too large, with the sequences it had."""
@@ -231,37 +252,6 @@ class ProducerBatch:
         halves[0].reserved_bytes = self.reserved_bytes // 2
         halves[1].reserved_bytes = self.reserved_bytes - halves[0].reserved_bytes
         return halves
-
-
-@lru_cache(maxsize=32)
-def _before_values(size: int, elapsed: bytes) -> tuple[bytes, ...]:
-    """All that stands before the value of each record of a batch, for values of one length."""
-    value_size = encode_varint(size)
-    rows = []
-    for place in map(encode_varint, range(_TABLE_ROWS)):
-        body = 1 + len(elapsed) + len(place) + 1 + len(value_size) + size + 1
-        rows.append(b"\x00" + encode_varint(body) + b"\x00" + elapsed + place + _NULL + value_size)
-    return tuple(rows)
-
-
-def _encode_values(values: Sequence[bytes], start: int, width: int, elapsed: bytes) -> bytes:
-    """Records with places of one width and values of any lengths."""
-    sizes = list(map(len, values))
-    heads: dict[int, bytes] = {}
-    middles: dict[int, bytes] = {}
-    for size in set(sizes):
-        value_size = encode_varint(size)
-        body = 1 + len(elapsed) + width + 1 + len(value_size) + size + 1
-        heads[size] = encode_varint(body) + b"\x00" + elapsed
-        middles[size] = _NULL + value_size
-    end = start + len(values)
-    small = small_varints()
-    places = small[start:end] if end <= len(small) else tuple(map(encode_varint, range(start, end)))
-    # The last column is endless.
-    pieces = zip(
-        map(heads.__getitem__, sizes), places, map(middles.__getitem__, sizes), values, repeat(b"\x00"), strict=False
-    )
-    return b"".join(chain.from_iterable(pieces))
 
 
 def _advanced(sequence: int, count: int) -> int:

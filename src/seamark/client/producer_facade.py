@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from seamark.client.config import ProducerConfig
@@ -16,13 +16,17 @@ from seamark.client.deadline import now_ms
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
 from seamark.client.errors import OperationTimedOut
 from seamark.client.io_thread import IoThread
+from seamark.client.metrics_text import exposition
 from seamark.client.network import NetworkClient
-from seamark.client.producer_batches import MAX_RECORD_OVERHEAD, Headers
+from seamark.client.producer_batches import ProducerBatch
+from seamark.client.producer_encoding import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
 from seamark.client.producer_errors import BufferFull, RecordTooLarge
+from seamark.client.producer_metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer_partitioning import PartitionChooser
 from seamark.client.producer_sender import ProducerSender
 from seamark.client.producer_serializers import load_serializer, to_bytes
 from seamark.errors import ClosedError, UsageError
+from seamark.partitioners import Choices
 from seamark.topic_partition import TopicPartition
 
 _LARGEST_TIMESTAMP = 2**63 - 1
@@ -53,9 +57,27 @@ class RoomNeeded(NamedTuple):
     size: int
 
 
+class _Lane:
+    """The batch that records without a key go to at the moment, how large it may get, and what was reported of it."""
+
+    __slots__ = ("batch", "most_bytes", "outcome", "reported_bytes")
+
+    def __init__(self, batch: ProducerBatch, most_bytes: int) -> None:
+        self.batch = batch
+        self.outcome = batch.outcome
+        self.most_bytes = most_bytes
+        # What the partition chooser has heard of.
+        self.reported_bytes = batch.byte_count
+
+
 class ProducerFacade:
+    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
+
+    ``key`` and ``value`` say how they become bytes: bytes, str, int, float, "json", ``Avro(…)`` or a function.
+    """
+
     def __init__(
-        self, config: Mapping[str, Any] | None, keywords: Mapping[str, Any], *, key: object, value: object
+        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
     ) -> None:
         self.config = ProducerConfig.from_options(config, keywords)
         self._key = load_serializer("key", key)
@@ -67,6 +89,8 @@ class ProducerFacade:
         self._accumulator = self._sender.accumulator
         self._lock = self._sender.lock
         self.is_closed = False
+        # By topic; changed under the lock.
+        self._lanes: dict[str, _Lane] = {}
         # A producer that is dropped without being closed must not keep its connections for ever.
         self._abandoned = weakref.finalize(self, _abandon, self._io, self._sender)
         self._abandoned.atexit = False
@@ -84,8 +108,7 @@ class ProducerFacade:
         on_delivery: DeliveryCallback | None,
     ) -> Outgoing:
         self._check_open()
-        if not isinstance(topic, str) or not topic:
-            raise UsageError(f"a record goes to a topic, which is a name, not {topic!r}")
+        _check_topic(topic)
         key_bytes = to_bytes("key", key, self._key, topic)
         value_bytes = to_bytes("value", value, self._value, topic)
         checked = _read_headers(headers) if headers else ()
@@ -108,6 +131,39 @@ class ProducerFacade:
 
     # -- adding
 
+    def _quick(self, topic: str, value: bytes) -> Delivery | None:
+        """Add a value without anything else to the batch under way; None if it takes more than that."""
+        lane = self._lanes.get(topic) if type(topic) is str else None
+        if lane is None or self.is_closed:
+            return None
+        accumulator = self._accumulator
+        batch = lane.batch
+        stamp = int(time.time() * 1000)
+        with self._lock:
+            if accumulator.byte_count + len(value) + SMALL_OVERHEAD > accumulator.buffer_bytes:
+                return None
+            size = batch.append_plain(value, stamp, lane.most_bytes)
+            if not size:
+                return None
+            accumulator.byte_count += size
+            place = batch.count - 1
+        return Delivery(lane.outcome, place)
+
+    def _leave_lane(self, topic: str, choices: Choices) -> None:
+        """Under the lock: tell the chooser what went to the topic's lane, before it chooses again."""
+        lane = self._lanes.pop(topic, None)
+        if lane is not None and lane.batch.byte_count > lane.reported_bytes:
+            size = lane.batch.byte_count - lane.reported_bytes
+            index = lane.batch.partition.partition
+            lengths = self._accumulator.queue_lengths
+            self._chooser.appended(topic, index, size, choices, lengths, is_batch_full=False)
+
+    def _enter_lane(self, topic: str, batch: ProducerBatch) -> None:
+        """Under the lock: records without keys may follow to this batch, as long as its partition is the chosen one."""
+        left = self._chooser.sticky_bytes_left(topic, batch.partition.partition)
+        if left > 0 and not batch.is_closed and not batch.has_keys:
+            self._lanes[topic] = _Lane(batch, min(self.config.batch_size, batch.byte_count + left))
+
     def _try(self, record: Outgoing) -> Delivery | TopicNeeded | RoomNeeded:
         """Add the record if nothing stands in the way."""
         topic = record.topic
@@ -117,6 +173,8 @@ class ProducerFacade:
                 return TopicNeeded(topic)
             if not self._accumulator.has_room(record.size):
                 return RoomNeeded(record.size)
+            if is_free := self._chooser.is_free(record.key, record.partition):
+                self._leave_lane(topic, choices)
             index = self._chooser.choose(topic, record.key, record.value, record.partition, choices)
             batch, place, look = self._accumulator.append(
                 TopicPartition(topic, index),
@@ -129,7 +187,7 @@ class ProducerFacade:
             )
             if record.on_delivery is not None:
                 batch.callbacks.append((place, record.on_delivery))
-            if record.partition is None:
+            if is_free:
                 self._chooser.appended(
                     topic,
                     index,
@@ -138,43 +196,44 @@ class ProducerFacade:
                     self._accumulator.queue_lengths,
                     is_batch_full=batch.is_closed,
                 )
+                self._enter_lane(topic, batch)
         if look:
             self._sender.nudge()
         return Delivery(batch.outcome, place)
 
-    def _check_many(self, topic: str, values: object) -> list[bytes]:
+    def _check_many(self, topic: str, values: object) -> Values:
         self._check_open()
+        _check_topic(topic)
         if not isinstance(values, Iterable) or isinstance(values, str | bytes | bytearray | memoryview):
             raise UsageError(f"send_many takes many values, not {values!r}")
         checked = list(values)
-        if self._value is not None or not set(map(type, checked)) <= {bytes}:
+        if self._value is not None or list(map(type, checked)).count(bytes) != len(checked):
             made = [to_bytes("value", value, self._value, topic) for value in checked]
             checked = [value for value in made if value is not None]
             if len(checked) < len(made):
                 raise UsageError("send_many takes values that are not None; send() takes tombstones")
-        if checked:
-            self._check_size(topic, max(map(len, checked)) + MAX_RECORD_OVERHEAD)
-        return checked
-
-    def _window(self, value: bytes) -> int:
-        """How many values to look at for one batch, if they are about as long as this one."""
-        return 16 + 2 * self.config.batch_size // (len(value) + MAX_RECORD_OVERHEAD)
+        some = Values(checked)
+        self._check_size(topic, some.longest + MAX_RECORD_OVERHEAD)
+        return some
 
     def _try_many(
-        self, topic: str, values: Sequence[bytes], partition: int | None, timestamp_ms: int
+        self, topic: str, some: Values, start: int, partition: int | None, timestamp_ms: int
     ) -> tuple[BatchOutcome, int, int] | TopicNeeded | RoomNeeded:
-        """Add as many values as one batch takes."""
+        """Add as many values from ``start`` on as one batch takes."""
         with self._lock:
             choices = self._chooser.choices(topic, self._network.view)
             if choices is None:
                 return TopicNeeded(topic)
             # Room for a whole batch at a time: records that wait for room would make small batches.
-            size = max(min(self.config.batch_size, self.config.buffer_memory), len(values[0]) + MAX_RECORD_OVERHEAD)
+            first = some.values[start]
+            size = max(min(self.config.batch_size, self.config.buffer_memory), len(first) + MAX_RECORD_OVERHEAD)
             if not self._accumulator.has_room(size):
                 return RoomNeeded(size)
-            index = self._chooser.choose(topic, None, values[0], partition, choices)
+            if partition is None:
+                self._leave_lane(topic, choices)
+            index = self._chooser.choose(topic, None, first, partition, choices)
             batch, place, count = self._accumulator.append_many(
-                TopicPartition(topic, index), values, timestamp_ms, now_ms()
+                TopicPartition(topic, index), some, start, timestamp_ms, now_ms()
             )
             if partition is None:
                 self._chooser.appended(
@@ -209,13 +268,20 @@ class ProducerFacade:
 
     def metrics(self) -> dict[str, float]:
         """Counts by their Prometheus names; may be called from any thread."""
-        named = {f"seamark_producer_{name}_total": float(count) for name, count in self._sender.counts.items()}
-        named["seamark_producer_buffered_bytes"] = float(self._accumulator.byte_count)
-        return named
+        return snapshot(self._sender.counts, self._accumulator.byte_count, self.config.buffer_memory)
+
+    def metrics_text(self) -> str:
+        """The metrics in Prometheus' text format, labelled with the client id; from any thread."""
+        return exposition(self.metrics(), KAFKA_NAMES, {"client_id": self.config.client_id})
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"{self._accumulator.byte_count} bytes on the way"
         return f"{type(self).__name__}({', '.join(self.config.bootstrap_servers)}, {state})"
+
+
+def _check_topic(topic: object) -> None:
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"a record goes to a topic, which is a name, not {topic!r}")
 
 
 def read_timestamp(timestamp_ms: int | None) -> int:

@@ -38,6 +38,10 @@ class PartitionChooser:
         self._choices[topic] = (view.version, choices)
         return choices
 
+    def is_free(self, key: bytes | None, explicit: int | None) -> bool:
+        """Whether nothing about the record says where it goes: neither its partition nor its key."""
+        return explicit is None and (key is None or self._ignores_keys or self._custom is not None)
+
     def choose(self, topic: str, key: bytes | None, value: bytes | None, explicit: int | None, choices: Choices) -> int:
         if explicit is not None:
             if isinstance(explicit, bool) or not isinstance(explicit, int) or not 0 <= explicit < choices.count:
@@ -50,6 +54,13 @@ class PartitionChooser:
         if key is not None and not self._ignores_keys:
             return partition_for_key(key, choices.count)
         return self._sticky(topic).current(choices)
+
+    def sticky_bytes_left(self, topic: str, partition: int) -> int:
+        """How many bytes of records without keys may follow to this partition before it must be chosen again."""
+        sticky = self._built_in.get(topic)
+        if self._custom is not None or sticky is None or sticky.partition != partition:
+            return 0
+        return sticky.bytes_left
 
     def appended(
         self,
@@ -69,7 +80,8 @@ class PartitionChooser:
         sticky = self._built_in.get(topic)
         if sticky is None:
             return
-        if is_batch_full and self._is_adaptive:
+        if self._is_adaptive and (is_batch_full or byte_count >= sticky.bytes_left):
+            # It may move on: the queues that decide where to are looked at now.
             sticky.update_load(queue_lengths(topic, choices.usable()))
         sticky.appended(partition, byte_count, choices, last_batch_is_full=is_batch_full)
 

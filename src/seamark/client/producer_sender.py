@@ -256,7 +256,9 @@ class ProducerSender:
                 self.sequences.failed(batch)
         with self.lock:
             self.accumulator.finish(batch)
-            waiters, self.room_waiters = self.room_waiters, []
+            waiters: list[Callable[[], None]] = []
+            if self.accumulator.is_room_worth_telling:
+                waiters, self.room_waiters = self.room_waiters, []
         if not is_late:
             self._tell(batch, base_offset, append_time_ms, error)
         for waiter in waiters:
@@ -326,7 +328,7 @@ class ProducerSender:
 
     async def topic_ready(self, topic: str, deadline: Deadline) -> None:
         """Wait until the topic's partitions are known; OperationTimedOut, or Refused for one we may not see."""
-        self.network._refresh.allow_auto_topic_creation = True
+        self.network.allow_topic_creation(True)
         last: ClientError | None = None
         while True:
             view = await self.network.ensure_topics([topic], deadline)

@@ -9,11 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
+from seamark.client.errors import ClientError
 from seamark.errors import UsageError
 
-Serializer = Callable[[Any], bytes]
+
+class ByTopic(NamedTuple):
+    """A serializer that must know the topic, such as one whose schemas are registered by topic."""
+
+    write: Callable[[str, Any], bytes]
+
+
+Serializer = Callable[[Any], bytes] | ByTopic
 
 _LONG = Struct(">q")
 _DOUBLE = Struct(">d")
@@ -26,9 +34,14 @@ def load_serializer(part: str, wanted: object) -> Serializer | None:
     named = _NAMED.get(wanted) if isinstance(wanted, type | str) else None
     if named is not None:
         return named
+    if callable(by_topic := getattr(wanted, "serializer", None)):
+        made: ByTopic = by_topic(part)
+        return made
     if callable(wanted):
         return wanted
-    raise UsageError(f'{part}={wanted!r}: a serializer is bytes, str, int, float, "json" or a function to bytes')
+    raise UsageError(
+        f'{part}={wanted!r}: a serializer is bytes, str, int, float, "json", Avro(…) or a function to bytes'
+    )
 
 
 def to_bytes(part: str, content: Any, serializer: Serializer | None, topic: str) -> bytes | None:
@@ -37,7 +50,10 @@ def to_bytes(part: str, content: Any, serializer: Serializer | None, topic: str)
         return None
     if serializer is not None:
         try:
-            content = serializer(content)
+            content = serializer.write(topic, content) if isinstance(serializer, ByTopic) else serializer(content)
+        except ClientError:
+            # Not the content's fault: a schema registry that does not answer.
+            raise
         except Exception as error:
             raise UsageError(
                 f"the {part} of a record for topic {topic!r} cannot be serialized: {type(error).__name__}: {error}"

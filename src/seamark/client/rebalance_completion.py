@@ -57,8 +57,9 @@ class Completion:
                     assignor.on_assignment(assignment, standing.generation.generation_id)
                 except Exception as error:  # noqa: BLE001 - a custom assignor's failure must not cost the assignment
                     standing.log("error", "on_assignment", f"assignor {assignor.name!r} failed: {error}")
-            standing.owned = assignment.partitions
-            standing.do(Own(assignment.partitions))
+            if not attempt.is_revoked_called or standing.owned != assignment.partitions:
+                standing.owned = assignment.partitions
+                standing.do(Own(assignment.partitions))
             attempt.is_owned = True
         self._call(ListenerCall.ASSIGNED, attempt)
         return False
@@ -77,6 +78,10 @@ class Completion:
         if call is ListenerCall.REVOKED:
             attempt.is_revoked_called = True
             attempt.listener_error = error
+            # At once: if the group goes on without us from here, these are not lost a second time.
+            gone = attempt.difference.revoked
+            self._standing.owned = tuple(each for each in self._standing.owned if each not in gone)
+            self._standing.do(Own(self._standing.owned))
             self._standing.request_rejoin("need to revoke partitions and re-join")
             return None
         first_error, attempt.listener_error = attempt.listener_error or error, None

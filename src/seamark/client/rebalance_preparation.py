@@ -67,9 +67,12 @@ class Preparation:
         self._keep(handover)
 
     def abandon(self) -> None:
+        self.forget_commit()
+        self.handover = None
+
+    def forget_commit(self) -> None:
         self._commit_until_ms = None
         self._is_committed = False
-        self.handover = None
 
     def _keep(self, handover: Handover) -> None:
         # Also when nothing changes: what was held back is fetched again only once it is owned anew.

@@ -205,7 +205,7 @@ class JoinLoop:
         self.group_topics = topics_of(attempt.members)
         if response.skip_assignment:
             attempt.members = None
-            self.seen = self._see()
+            self._watch()
             self._send_sync({}, now_ms)
         elif self.group_topics <= self._covered:
             self._lead(now_ms)
@@ -219,6 +219,7 @@ class JoinLoop:
         if attempt is not None and attempt.members is not None and self.group_topics <= covered:
             self._lead(now_ms)
         else:
+            self._watch()
             self.notice_changed_cluster()
 
     def notice_changed_cluster(self) -> None:
@@ -233,6 +234,11 @@ class JoinLoop:
                 f"to {dict(now.partition_counts)}"
             )
 
+    def _watch(self) -> None:
+        """Begin to watch what another has assigned by, as soon as all of it is known here."""
+        if self.seen is None and self.group_topics and self.group_topics <= self._covered:
+            self.seen = self._see()
+
     def _see(self) -> ClusterSeen:
         return ClusterSeen.of(self._cluster, self.group_topics, with_racks=self._settings.rack is not None)
 
@@ -240,6 +246,10 @@ class JoinLoop:
         attempt, standing = self._current(), self._standing
         assert attempt.members is not None
         members, attempt.members = attempt.members, None
+        if standing.state is not MemberState.COMPLETING_REBALANCE:
+            # A heartbeat has told that the group goes on without us while the metadata was awaited.
+            self._end_with(broker_error(ErrorCode.ILLEGAL_GENERATION, "JoinGroup", self._subject), now_ms)
+            return
         name = standing.generation.protocol
         assignor = self._assignors.get(name or "")
         if assignor is None:
@@ -285,6 +295,9 @@ class JoinLoop:
                 self._metrics.rebalanced(now_ms - self._rebalance_started_ms, now_ms)
                 self._rebalance_started_ms = None
             attempt.assignment = response.assignment
+            number, member_id, _ = standing.generation
+            text = f"joined generation {number} as {member_id}"
+            standing.log("info", "joined", text, generation=number, member_id=member_id)
 
     def _refused(self, code: ErrorCode, api: str, sent_under: Generation, now_ms: int) -> None:
         standing = self._standing
@@ -314,8 +327,8 @@ class JoinLoop:
         if self.attempt is not None:
             self._standing.give_up(self.attempt.ticket)
         self.attempt = None
-        self.preparation.abandon()
-        self.completion.abandon()
+        # A listener that runs at this moment is heard out: what it was told is not told again.
+        self.preparation.forget_commit()
         self._heartbeats.disable()
         self._rebalance_started_ms = None
         self.seen = None

@@ -9,12 +9,11 @@ Owner: whoever holds the producer's lock; callers add under it, the I/O thread t
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 
-from seamark.client.producer_batches import MAX_RECORD_OVERHEAD, Headers, ProducerBatch, headers_size
+from seamark.client.producer_batches import ProducerBatch
+from seamark.client.producer_encoding import MAX_RECORD_OVERHEAD, Headers, Values, headers_size
 from seamark.topic_partition import TopicPartition
 
 
@@ -64,20 +63,16 @@ class RecordAccumulator:
         return batch, index, is_new or is_full
 
     def append_many(
-        self, partition: TopicPartition, values: Sequence[bytes], timestamp_ms: int, now_ms: int
+        self, partition: TopicPartition, some: Values, start: int, timestamp_ms: int, now_ms: int
     ) -> tuple[ProducerBatch, int, int]:
-        """Add as many of the values, without keys, as fill one batch: it, the first one's place, and how many."""
-        batch, _ = self._open_batch(partition, len(values[0]) + MAX_RECORD_OVERHEAD, now_ms)
-        room = self._batch_bytes - batch.byte_count
-        # As many as fit if all are as long as the first; where they are shorter, the next call adds more.
-        candidates = values[: max(1, room // (len(values[0]) + MAX_RECORD_OVERHEAD) + 1)]
-        count = _fitting(candidates, room)
+        """Add as many of the values from ``start`` on as one batch takes: it, the first one's place, and how many."""
+        batch, _ = self._open_batch(partition, len(some.values[start]) + MAX_RECORD_OVERHEAD, now_ms)
         before = batch.byte_count
-        index = batch.append_many(candidates[:count], timestamp_ms)
+        index, count = batch.append_many(some, start, timestamp_ms, self._batch_bytes - before)
         added = batch.byte_count - before
         batch.reserved_bytes += added
         self.byte_count += added
-        batch.is_closed |= count < len(candidates) or batch.byte_count >= self._batch_bytes
+        batch.is_closed |= start + count < len(some) or batch.byte_count >= self._batch_bytes
         return batch, index, count
 
     def _open_batch(self, partition: TopicPartition, size: int, now_ms: int) -> tuple[ProducerBatch, bool]:
@@ -189,6 +184,7 @@ class RecordAccumulator:
         for queue in self._queues.values():
             # In order, and the oldest in front.
             while queue and queue[0].created_ms <= too_old:
+                queue[0].is_closed = True
                 found.append(queue.popleft())
         return found
 
@@ -203,6 +199,8 @@ class RecordAccumulator:
         for partition, queue in self._queues.items():
             found += [batch for batch in queue if wanted(batch)]
             self._queues[partition] = deque(batch for batch in queue if not wanted(batch))
+        for batch in found:
+            batch.is_closed = True
         return found
 
     def unfinished(self, *, close: bool = True) -> list[ProducerBatch]:
@@ -216,19 +214,14 @@ class RecordAccumulator:
         return [batch for batches in self._in_flight.values() for batch in batches]
 
     @property
+    def is_room_worth_telling(self) -> bool:
+        """Whether those who wait for room should look: not for every batch that is done, but before all are."""
+        return 16 * (self.buffer_bytes - self.byte_count) >= self.buffer_bytes or not self._in_flight
+
+    @property
     def is_empty(self) -> bool:
         return not self._in_flight and not any(self._queues.values())
 
     def queue_lengths(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Batches waiting per partition, for partitioners that prefer shorter queues."""
         return {index: len(self._queues.get(TopicPartition(topic, index), ())) for index in partitions}
-
-
-def _fitting(values: Sequence[bytes], room: int) -> int:
-    """How many of the values fit, but one at least."""
-    sizes = set(map(len, values))
-    if len(sizes) == 1:
-        return max(1, min(len(values), room // (sizes.pop() + MAX_RECORD_OVERHEAD)))
-    ends = list(accumulate(map(len, values)))
-    count = bisect_right(range(len(ends)), room, key=lambda index: ends[index] + (index + 1) * MAX_RECORD_OVERHEAD)
-    return max(1, count)

@@ -7,9 +7,12 @@ own answer depends on it. ``group_id`` may be None, as on the wire, and is answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from seamark.coordinator.commit_patterns import CommitPattern
 
 # The member id of a first-time joiner (A26).
 UNKNOWN_MEMBER = ""
@@ -98,6 +101,7 @@ class CommitOffsets:
 
     ``missing_group_is_not_found`` from v9: a commit with a generation to a group that does not exist is answered
     GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION. ``retention_ms`` is the legacy field of v2 to v4, -1 for none.
+    ``commit_times_ms`` are the times that a client of v1 gave with its offsets, by topic and partition.
     """
 
     group_id: str | None
@@ -107,6 +111,22 @@ class CommitOffsets:
     instance_id: str | None = None
     retention_ms: int = NO_RETENTION
     missing_group_is_not_found: bool = True
+    commit_times_ms: Mapping[tuple[str, int], int] | None = None
+
+
+class CommitAgain:
+    """A commit that differs from an earlier one only in its offsets; these are in the order of the pattern's keys."""
+
+    __slots__ = ("group_id", "offsets", "pattern")
+
+    def __init__(self, pattern: CommitPattern, offsets: Sequence[int]) -> None:
+        self.pattern = pattern
+        self.offsets = offsets
+        self.group_id = pattern.group_id
+
+    def spelled_out(self) -> CommitOffsets:
+        """The same as a command of its own."""
+        return self.pattern.with_offsets(self.offsets)
 
 
 @dataclass(slots=True)
@@ -158,6 +178,7 @@ Command = (
     | Heartbeat
     | LeaveGroup
     | CommitOffsets
+    | CommitAgain
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroups

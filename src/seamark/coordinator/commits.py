@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seamark.coordinator.commands import NO_RETENTION, CommitOffsets, OffsetToCommit
+from seamark.coordinator.commands import NO_RETENTION, CommitAgain, CommitOffsets, OffsetToCommit
+from seamark.coordinator.commit_patterns import CommitPattern
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.groups import Group
 from seamark.coordinator.pending import Pending
@@ -40,6 +41,7 @@ def commit(state: ShardState, command: CommitOffsets, token: Token, now_ms: int,
     partition_count = state.partition_count
     safe_length = state.settings.metadata_max_bytes // 2
     expire_ms = _expiry(command.retention_ms, now_ms)
+    times_ms = command.commit_times_ms
     for topic, partitions in command.topics:
         count = partition_count(topic) or 0
         codes: list[tuple[int, ErrorCode]] = []
@@ -60,8 +62,9 @@ def commit(state: ShardState, command: CommitOffsets, token: Token, now_ms: int,
             else:
                 codes.append((partition, _NONE))
                 epoch = leader_epoch if expire_ms == NO_EXPIRY else -1
+                at_ms = now_ms if times_ms is None else times_ms.get((topic, partition), now_ms)
                 records.append(
-                    OffsetCommitted(group_id, topic, partition, offset, epoch, metadata or "", now_ms, expire_ms)
+                    OffsetCommitted(group_id, topic, partition, offset, epoch, metadata or "", at_ms, expire_ms)
                 )
     if not records:
         effects.replies.append((token, reply))
@@ -69,6 +72,22 @@ def commit(state: ShardState, command: CommitOffsets, token: Token, now_ms: int,
     if group is None:
         group = state.groups[group_id] = Group(group_id)
     group.last_ticket = state.append(_StoredCommit(group, records, token, reply, rejected, now_ms), effects)
+
+
+def commit_again(state: ShardState, command: CommitAgain, token: Token, now_ms: int, effects: Effects) -> None:
+    """Decide a repeated commit as ``commit`` would, at once where nothing stands against it."""
+    pattern = command.pattern
+    group = state.groups.get(pattern.group_id)
+    partition_count = state.partition_count
+    is_plain = group is not None and pattern.longest_metadata <= state.settings.metadata_max_bytes
+    for topic, least in pattern.partition_counts:
+        if (partition_count(topic) or 0) < least:
+            is_plain = False
+    if group is None or not is_plain or _refusal(state, group, pattern, now_ms, effects) is not _NONE:
+        commit(state, command.spelled_out(), token, now_ms, effects)
+        return
+    records = pattern.records_of(command.offsets, now_ms)
+    group.last_ticket = state.append(_StoredCommit(group, records, token, pattern.reply, False, now_ms), effects)
 
 
 def refuse_commit(command: CommitOffsets, partition_count: PartitionCount, code: ErrorCode) -> CommitReply:
@@ -83,7 +102,7 @@ def refuse_commit(command: CommitOffsets, partition_count: PartitionCount, code:
 
 
 def _refusal(
-    state: ShardState, group: Group | None, command: CommitOffsets, now_ms: int, effects: Effects
+    state: ShardState, group: Group | None, command: CommitOffsets | CommitPattern, now_ms: int, effects: Effects
 ) -> ErrorCode:
     """The group's word on the commit (F26, F27); an accepted commit of a member is a sign of life."""
     generation = command.generation

@@ -13,9 +13,11 @@ from typing import NamedTuple
 NO_EXPIRY = -1
 
 
-@dataclass(slots=True)
-class OffsetCommitted:
-    """F6. ``expire_ms`` is -1 unless the commit carried a retention time (v2 to v4); then there is no epoch."""
+class OffsetCommitted(NamedTuple):
+    """F6. ``expire_ms`` is -1 unless the commit carried a retention time (v2 to v4); then there is no epoch.
+
+    A tuple, because it is made for every partition of every commit.
+    """
 
     group_id: str
     topic: str

@@ -12,6 +12,7 @@ from typing import Any
 
 from seamark.coordinator.commands import (
     Command,
+    CommitAgain,
     CommitOffsets,
     DeleteGroups,
     DeleteOffsets,
@@ -104,6 +105,8 @@ def refuse(command: Command, code: ErrorCode, partition_count: PartitionCount) -
             return LeaveReply(code)
         case CommitOffsets():
             return refuse_commit(command, partition_count, code)
+        case CommitAgain():
+            return refuse_commit(command.spelled_out(), partition_count, code)
         case FetchOffsets():
             return FetchReply(command.group_id, code)
         case DeleteOffsets():

@@ -32,12 +32,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from seamark.coordinator.commit_patterns import RepeatedRecords
 from seamark.coordinator.groups import Group
 from seamark.coordinator.records import GroupStored, OffsetCommitted, OffsetRemoved, Record, RecordKey
 
 
 def replay(groups: dict[str, Group], records: Iterable[Record]) -> None:
     """Apply records in order to the stored state held by ``groups``."""
+    if type(records) is RepeatedRecords:
+        # What the loop below would do, one by one: these have one group, and their keys are known.
+        group_id = records.pattern.group_id
+        group = groups.get(group_id)
+        if group is None:
+            group = groups[group_id] = Group(group_id)
+        group.offsets.update(zip(records.pattern.keys, records))  # type: ignore[arg-type]  # noqa: B905
+        return
     for record in records:
         group = groups.get(record.group_id)
         if type(record) is OffsetCommitted:

@@ -34,6 +34,9 @@ from seamark.coordinator.shard_state import MakeId, PartitionCount
 from seamark.errors import ConfigError, UsageError
 from seamark.wire.error_codes import ErrorCode
 
+_NONE = ErrorCode.NONE
+_SPANNING = frozenset({DescribeGroups, DeleteGroups, ListGroups, ForgetTopics})
+
 
 class Coordinator:
     """All shards of one broker. ``partition_count`` and ``make_id`` are as for ``Shard``; time is given to each call.
@@ -58,6 +61,8 @@ class Coordinator:
         self._partition_count = partition_count
         self._make_id = make_id
         self._shards: dict[int, Shard] = {}
+        # Requests that span shards and are not answered yet.
+        self._gathering_count = 0
 
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.offsets_partitions)
@@ -96,18 +101,22 @@ class Coordinator:
         """Decide a request; its one reply comes with these effects or with those of a later call."""
         if not self.is_running:
             return self._refused(command, token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if isinstance(command, DescribeGroups | DeleteGroups | ListGroups | ForgetTopics):
-            return self._handle_spanning(command, token, now_ms)
+        if type(command) in _SPANNING:
+            return self._handle_spanning(command, token, now_ms)  # type: ignore[arg-type]
         code = invalidity(command, self.settings)
-        if code is not ErrorCode.NONE:
+        if code is not _NONE:
             return self._refused(command, token, code)
-        shard = self._shards.get(partition_for(command.group_id or "", self.offsets_partitions))
+        shard = self._shards.get(partition_for(command.group_id or "", self.offsets_partitions))  # type: ignore[union-attr]
         if shard is None:
             return self._refused(command, token, ErrorCode.NOT_COORDINATOR)
-        return shard.handle(command, token, now_ms)
+        return shard.decide(command, token, now_ms)
 
     def stored(self, partition: int, ticket: int, now_ms: int) -> Effects:
         return self._gathered(self.shard(partition).stored(ticket, now_ms))
+
+    def all_stored(self, partition: int, tickets: Iterable[int], now_ms: int) -> Effects:
+        """As ``stored``, for appends that were acknowledged together."""
+        return self._gathered(self.shard(partition).all_stored(tickets, now_ms))
 
     def failed(self, partition: int, ticket: int, code: ErrorCode, now_ms: int) -> Effects:
         return self._gathered(self.shard(partition).failed(ticket, code, now_ms))
@@ -147,13 +156,15 @@ class Coordinator:
         effects = Effects()
         if not parts:
             effects.replies.append((token, gathering.merged()))
+        else:
+            self._gathering_count += 1
         for shard, part in parts:
             effects.extend(shard.handle(part, _Part(gathering), now_ms))
         return self._gathered(effects)
 
     def _gathered(self, effects: Effects) -> Effects:
         """Hold back the replies of parts until the last part of the request is answered."""
-        if any(type(token) is _Part for token, _ in effects.replies):
+        if self._gathering_count and any(type(token) is _Part for token, _ in effects.replies):
             replies: list[tuple[Token, Reply]] = []
             for token, reply in effects.replies:
                 if type(token) is not _Part:
@@ -162,6 +173,7 @@ class Coordinator:
                 gathering = token.gathering
                 gathering.replies.append(reply)
                 if len(gathering.replies) == gathering.part_count:
+                    self._gathering_count -= 1
                     replies.append((gathering.token, gathering.merged()))
             effects.replies = replies
         return effects

@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Any
 
 from seamark.coordinator import commands
-from seamark.coordinator.commits import commit
+from seamark.coordinator.commits import commit, commit_again
 from seamark.coordinator.deletions import delete_groups, delete_offsets, forget_topics
 from seamark.coordinator.effects import Effects, TimerKey, Token
 from seamark.coordinator.expiry import fire_expiry_timer
@@ -55,6 +55,7 @@ _RULES: dict[type, Callable[[ShardState, Any, Token, int, Effects], None]] = {
     commands.Heartbeat: heartbeat,
     commands.LeaveGroup: leave,
     commands.CommitOffsets: commit,
+    commands.CommitAgain: commit_again,
     commands.FetchOffsets: fetch,
     commands.DeleteOffsets: delete_offsets,
     commands.DeleteGroups: delete_groups,
@@ -96,24 +97,37 @@ class Shard:
 
     def handle(self, command: commands.Command, token: Token, now_ms: int) -> Effects:
         """Decide a request. Its one reply comes with these effects or with those of a later call."""
+        code = invalidity(command, self._state.settings)
+        if code is _NONE:
+            return self.decide(command, token, now_ms)
+        effects = Effects()
+        effects.replies.append((token, refuse(command, code, self._state.partition_count)))
+        return effects
+
+    def decide(self, command: commands.Command, token: Token, now_ms: int) -> Effects:
+        """Decide a request in which ``invalidity`` has found nothing wrong."""
         effects = Effects()
         state = self._state
-        code = invalidity(command, state.settings)
-        if code is _NONE:
-            if self.status is _ACTIVE:
-                _RULES[type(command)](state, command, token, now_ms, effects)
-                return effects
-            if self.status is Status.LOADING:
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            else:
-                code = ErrorCode.NOT_COORDINATOR
-        effects.replies.append((token, refuse(command, code, state.partition_count)))
+        if self.status is _ACTIVE:
+            _RULES[type(command)](state, command, token, now_ms, effects)
+        else:
+            is_loading = self.status is Status.LOADING
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+            effects.replies.append((token, refuse(command, code, state.partition_count)))
         return effects
 
     def stored(self, ticket: int, now_ms: int) -> Effects:
         """The append is acknowledged: its records are replayed and what waited for them is answered."""
         effects = Effects()
         settle_stored(self._state, ticket, now_ms, effects)
+        return effects
+
+    def all_stored(self, tickets: Iterable[int], now_ms: int) -> Effects:
+        """As ``stored``, for appends that were acknowledged together."""
+        effects = Effects()
+        state = self._state
+        for ticket in tickets:
+            settle_stored(state, ticket, now_ms, effects)
         return effects
 
     def failed(self, ticket: int, code: ErrorCode, now_ms: int) -> Effects:

@@ -6,7 +6,7 @@ types, of unknown versions or with damaged content come back as None and do not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from seamark.coordinator.records import (
@@ -18,6 +18,7 @@ from seamark.coordinator.records import (
     StoredMember,
 )
 from seamark.wire.offsets_topic import (
+    Entry,
     GroupEntry,
     MemberMetadata,
     OffsetCommitEntry,
@@ -51,18 +52,26 @@ def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_bytes(key: bytes | None, value: bytes | None) -> Record | None:
     """The record behind key and value; None if it is not one the coordinator keeps."""
-    entry = decode_entry(key, value)
+    return _record_of(decode_entry(key, value), _as_it_is)
+
+
+def _as_it_is(text: str, _: str) -> str:
+    return text
+
+
+def _record_of(entry: Entry, share: Callable[[str, str], str]) -> Record | None:
+    """The entry as a record; ``share`` gives for a text, said twice, the copy of it that is to be kept."""
     if type(entry) is OffsetCommitEntry:
         found = entry.value
         if found is None:
             return OffsetRemoved(entry.group, entry.topic, entry.partition)
         return OffsetCommitted(
-            entry.group,
-            entry.topic,
+            share(entry.group, entry.group),
+            share(entry.topic, entry.topic),
             entry.partition,
             found.offset,
             found.leader_epoch,
-            found.metadata,
+            share(found.metadata, found.metadata),
             found.commit_timestamp,
             found.expire_timestamp,
         )
@@ -71,7 +80,7 @@ def from_bytes(key: bytes | None, value: bytes | None) -> Record | None:
         if stored is None:
             return GroupRemoved(entry.group)
         return GroupStored(
-            entry.group,
+            share(entry.group, entry.group),
             stored.protocol_type,
             stored.generation,
             stored.protocol,
@@ -121,14 +130,9 @@ class LastValues:
             key, value = last.popitem()
             if value is None:
                 continue
-            record = from_bytes(key, value)
-            if record is None:
-                continue
-            record.group_id = share(record.group_id, record.group_id)
-            if type(record) is OffsetCommitted:
-                record.topic = share(record.topic, record.topic)
-                record.metadata = share(record.metadata, record.metadata)
-            yield record
+            record = _record_of(decode_entry(key, value), share)
+            if record is not None:
+                yield record
 
 
 def last_records(entries: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Record]:

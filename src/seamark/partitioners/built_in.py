@@ -45,6 +45,16 @@ class BuiltInPartitioner:
             self._bytes = 0
         return self._current
 
+    @property
+    def partition(self) -> int | None:
+        """The partition of the moment, if one was chosen."""
+        return self._current
+
+    @property
+    def bytes_left(self) -> int:
+        """How much the present partition gets at most before the next one's turn."""
+        return 2 * self._sticky_bytes - self._bytes
+
     def appended(self, partition: int, byte_count: int, choices: Choices, *, last_batch_is_full: bool) -> None:
         """A record of so many bytes went to the sticky partition; move on if it has had enough."""
         if partition != self._current:

@@ -33,18 +33,26 @@ _LEADER_EPOCH_POSITION = 12
 class Admitted(NamedTuple):
     """Batches as they will be stored; ``max_timestamp_offset`` is the first offset of the batch with the largest."""
 
-    content: bytearray
+    content: bytearray | memoryview
     next_offset: int
     max_timestamp_ms: int
     max_timestamp_offset: int
 
 
-def admit(batches: Buffer, next_offset: int, leader_epoch: int, append_time_ms: int | None) -> Admitted:
-    """Return ``batches`` under the offsets from ``next_offset`` on.
+def admit(
+    batches: Buffer, next_offset: int, leader_epoch: int, append_time_ms: int | None, *, in_place: bool = False
+) -> Admitted:
+    """Return ``batches`` under the offsets from ``next_offset`` on; ``in_place`` if they may be changed themselves.
 
     Raises ``DecodeError`` where they are not sound: a batch in the log must never be one that recovery would cut.
     """
-    content = bytearray(batches) if append_time_ms is None else _restamp_all(batches, append_time_ms)
+    content: bytearray | memoryview
+    if append_time_ms is not None:
+        content = _restamp_all(batches, append_time_ms)
+    elif in_place:
+        content = memoryview(batches)
+    else:
+        content = bytearray(batches)
     size = len(content)
     position = 0
     largest_ms = largest_at = -1
@@ -83,7 +91,7 @@ def admit(batches: Buffer, next_offset: int, leader_epoch: int, append_time_ms: 
     return Admitted(content, next_offset, largest_ms, largest_at)
 
 
-def _refuse(content: bytearray, position: int) -> None:
+def _refuse(content: bytearray | memoryview, position: int) -> None:
     """Raise what is wrong with a header that is not fit to be appended."""
     header = read_header(content, position)
     if header.size_bytes > len(content) - position:

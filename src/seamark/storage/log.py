@@ -117,8 +117,8 @@ class Log:
 
     # -- append
 
-    def append(self, batches: Buffer, now_ms: int, leader_epoch: int) -> AppendResult:
-        """Write one or more whole batches under the next offsets.
+    def append(self, batches: Buffer, now_ms: int, leader_epoch: int, *, in_place: bool = False) -> AppendResult:
+        """Write one or more whole batches under the next offsets; ``in_place`` gives them away to be changed.
 
         Raises ``DecodeError`` for bytes that are not sound batches, ``DiskFull`` and ``StorageFailed`` when the disk
         refuses, and ``WritesStopped`` after a failure that left its content unknown. In each case nothing was
@@ -126,10 +126,26 @@ class Log:
         """
         if self._stopped is not None or self._is_closed:
             raise self._refusal()
-        settings = self.settings
-        append_time_ms = now_ms if settings.log_append_time else None
+        append_time_ms = now_ms if self.settings.log_append_time else None
         base_offset = self._log_end
-        content, next_offset, largest_ms, largest_at = admit(batches, base_offset, leader_epoch, append_time_ms)
+        content, next_offset, largest_ms, largest_at = admit(
+            batches, base_offset, leader_epoch, append_time_ms, in_place=in_place
+        )
+        self._write(content, next_offset, largest_ms, largest_at, now_ms)
+        return AppendResult(base_offset, next_offset - 1, -1 if append_time_ms is None else append_time_ms)
+
+    def append_own(self, batch: bytes, next_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
+        """Write one batch that the caller has just made, under ``log_end`` and with its leader epoch.
+
+        It is not looked at again: the caller vouches for it, up to the ``next_offset`` behind it. Not for a log that
+        has the broker's timestamps. Raises what ``append`` raises for the disk.
+        """
+        if self._stopped is not None or self._is_closed:
+            raise self._refusal()
+        self._write(batch, next_offset, max_timestamp_ms, self._log_end, now_ms)
+
+    def _write(self, content: Buffer, next_offset: int, largest_ms: int, largest_at: int, now_ms: int) -> None:
+        settings = self.settings
         active = self._segments.active
         if active.size and (
             active.size + len(content) > settings.segment_bytes
@@ -149,14 +165,13 @@ class Log:
             active.started_ms = now_ms
         active.last_append_ms = now_ms
         self._log_end = next_offset
-        return AppendResult(base_offset, next_offset - 1, -1 if append_time_ms is None else append_time_ms)
 
     def _undo_append(self, active: Segment, error: StorageFailed) -> None:
         assert active.file is not None
         try:
             active.file.truncate(active.size)
         except StorageFailed as second:
-            self._stop_writes(f"a failed write ({error}) could not be undone ({second})")
+            self.stop_writes(f"a failed write ({error}) could not be undone ({second})")
 
     def roll(self, now_ms: int) -> Segment:
         """Seal the segment that is written to and begin another at the log's end; an empty one stays."""
@@ -201,7 +216,7 @@ class Log:
                 segment.file.detached_sync() for segment in (*sealed, self._segments.active) if segment.file is not None
             ]
         except StorageFailed as error:
-            self._stop_writes(f"a sync could not be started ({error})")
+            self.stop_writes(f"a sync could not be started ({error})")
             raise
         directory = self.directory if self._is_directory_dirty else None
         self._is_directory_dirty = False
@@ -210,7 +225,7 @@ class Log:
     def finish_sync(self, pending: PendingSync, error: StorageFailed | None = None) -> None:
         """Take note that ``pending`` has run, or with what error it failed."""
         if error is not None:
-            self._stop_writes(f"a sync failed ({error})")
+            self.stop_writes(f"a sync failed ({error})")
         if self._stopped is not None or self._is_closed:
             return
         self._durable_end = max(self._durable_end, pending.end_offset)
@@ -236,6 +251,10 @@ class Log:
 
         Raises ``OffsetOutOfRange``, and ``CorruptBatch`` for bytes that are not those that were written.
         """
+        return bytes(self.read_view(offset, max_bytes, end_offset=end_offset))
+
+    def read_view(self, offset: int, max_bytes: int, *, end_offset: int | None = None) -> bytes | memoryview:
+        """As ``read``, for those who only pass the bytes on: they are not copied once more."""
         if self._is_closed:
             raise self._refusal()
         if not self._log_start <= offset <= self._log_end:
@@ -347,7 +366,7 @@ class Log:
             self._replace(rewrite.replaced, [segment])
             self._filesystem.sync_directory(self.directory)
         except StorageFailed as error:
-            self._stop_writes(f"a compacted segment could not take its place ({error})")
+            self.stop_writes(f"a compacted segment could not take its place ({error})")
             raise
         self._write_index(segment, durable=True)
         self._is_directory_dirty = True
@@ -395,7 +414,8 @@ class Log:
         self._is_damaged = True
         unmark_clean(self._filesystem, self.directory, self._segments)
 
-    def _stop_writes(self, reason: str) -> None:
+    def stop_writes(self, reason: str) -> None:
+        """Take no more writes, because what the disk holds is not known."""
         self._stopped = reason
         logger.error("%s takes no more writes until it is opened again: %s", self.directory, reason)
 

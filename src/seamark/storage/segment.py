@@ -105,7 +105,7 @@ class Segment:
 
     def append(
         self,
-        content: bytes | bytearray,
+        content: bytes | bytearray | memoryview,
         next_offset: int,
         max_timestamp_ms: int,
         max_timestamp_offset: int,
@@ -200,19 +200,26 @@ class Segment:
             raise damage
         return content
 
-    def _read_sound_blocks(self, first: int, last: int) -> tuple[bytes, CorruptBatch | None]:
-        """Return the bytes of the blocks up to the first damaged one, and what is wrong with that."""
+    def _read_sound_blocks(self, first: int, last: int, enough: int | None = None) -> tuple[bytes, CorruptBatch | None]:
+        """Return the bytes of the blocks up to the first damaged one, and what is wrong with that.
+
+        Of blocks that need no check ``enough`` bytes will do; the first of them is whole all the same.
+        """
         blocks = self.blocks
         start = blocks.positions[first]
         end = blocks.end_of(last, self.size)
+        is_trusted = start >= self._cold_end or end <= self._verified_end
+        if is_trusted and enough is not None:
+            end = min(end, max(start + enough, blocks.end_of(first, self.size)))
         file = self.file or self._filesystem.open(self.path)
         try:
             content = file.read(start, end - start)
         finally:
             if file is not self.file:
                 file.close()
-        if len(content) == end - start and (start >= self._cold_end or end <= self._verified_end):
+        if is_trusted and len(content) == end - start:
             return content, None
+        end = blocks.end_of(last, self.size)
         view = memoryview(content)
         checksum = crc32c_function()
         for number in range(first, last + 1):
@@ -240,7 +247,7 @@ class Segment:
             yield first, last
             first = last + 1
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes | memoryview:
         """Return whole batches from the one that has ``offset`` on, without those from ``end_offset`` on.
 
         The first batch is there however large it is; then as many as ``max_bytes`` hold and are sound.
@@ -250,12 +257,13 @@ class Segment:
         blocks = self.blocks
         positions = blocks.positions
         first = max(bisect_right(blocks.offsets, offset) - 1, 0)
-        # The batch sought begins in this block or right behind it, so the limit is at most this far.
-        reach = blocks.end_of(first, self.size) + max_bytes
+        # The batch sought begins with this block, in it or right behind it, so the limit is at most this far.
+        is_first = offset <= blocks.offsets[first]
+        reach = (positions[first] if is_first else blocks.end_of(first, self.size)) + max_bytes
         last = bisect_right(positions, reach) - 1
         if end_offset < self.next_offset:
             last = min(last, max(bisect_right(blocks.offsets, end_offset) - 1, first))
-        content, damage = self._read_sound_blocks(first, last)
+        content, damage = self._read_sound_blocks(first, last, max_bytes if is_first else None)
         unpack = _PLACE.unpack_from
         size = len(content)
         start = 0
@@ -271,18 +279,19 @@ class Segment:
         boundary = bisect_right(positions, positions[first] + limit) - 1
         if end_offset < self.next_offset:
             boundary = min(boundary, bisect_right(blocks.offsets, end_offset) - 1)
-        elif limit >= size:
-            return content[start:]
+        elif limit >= size and positions[first] + size == self.size:
+            return memoryview(content)[start:] if start else content
         # Whole blocks need no walk: only the last one may have to be split.
         end = max(start, positions[max(boundary, first)] - positions[first])
-        while end < size:
+        while end + HEADER_BYTES <= size:
             base, length, _, _ = unpack(content, end)
-            if base >= end_offset or (end + length + LENGTH_OVERHEAD > limit and end > start):
+            behind = end + length + LENGTH_OVERHEAD
+            if base >= end_offset or behind > size or (behind > limit and end > start):
                 break
-            end += length + LENGTH_OVERHEAD
-        return content[start:end]
+            end = behind
+        return memoryview(content)[start:end] if start or end < size else content
 
-    def is_end_mark(self, content: bytes) -> bool:
+    def is_end_mark(self, content: bytes | memoryview) -> bool:
         """A rewrite may end with a batch that only says where its offsets end; alone it is nothing to serve."""
         return self.is_compacted and len(content) == HEADER_BYTES
 

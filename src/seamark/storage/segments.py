@@ -57,7 +57,7 @@ class Segments:
         self._row[first:last] = new
         self._bases[first:last] = [segment.base_offset for segment in new]
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes | memoryview:
         """Return whole batches of one segment, or nothing when there is no record from ``offset`` to ``end_offset``."""
         number = bisect_right(self._bases, offset) - 1
         while offset < end_offset:

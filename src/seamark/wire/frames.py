@@ -22,6 +22,8 @@ M = TypeVar("M", bound=Message)
 MAX_FRAME_BYTES = 104_857_600
 
 _LENGTH = struct.Struct(">i")
+# Copying frames up to here costs less than what a view costs whoever reads it.
+_VIEW_ABOVE = 1 << 16
 
 
 class FrameParser:
@@ -46,9 +48,12 @@ class FrameParser:
         # How much of the stream was fed so far, for error messages.
         self._consumed = 0
 
-    def feed(self, data: bytes | memoryview) -> list[bytes]:
-        """The frames that ``data`` completes; BadLength if one announces more than the limit or less than nothing."""
-        frames: list[bytes] = []
+    def feed(self, data: bytes | memoryview) -> list[bytes | memoryview]:
+        """The frames that ``data`` completes; BadLength if one announces more than the limit or less than nothing.
+
+        A large one that came in pieces is a writable view of bytes that are nobody else's.
+        """
+        frames: list[bytes | memoryview] = []
         position = self._complete_held(data, frames) if self._held else 0
         end = len(data)
         wanted = 0
@@ -65,7 +70,7 @@ class FrameParser:
         self._consumed += end
         return frames
 
-    def _complete_held(self, data: bytes | memoryview, frames: list[bytes]) -> int:
+    def _complete_held(self, data: bytes | memoryview, frames: list[bytes | memoryview]) -> int:
         """Give the held frame what it lacks; the answer is the position in ``data`` behind that."""
         held = self._held
         position = 0
@@ -79,7 +84,7 @@ class FrameParser:
         held += data[position : position + lacking]
         position += lacking
         if len(held) == self._wanted:
-            frames.append(bytes(held[4:]))
+            frames.append(memoryview(held)[4:] if self._wanted > _VIEW_ABOVE else bytes(held[4:]))
             self._held = bytearray()
             self._wanted = 0
         return position

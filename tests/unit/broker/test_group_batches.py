@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.broker.group_batches import GroupBatch
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.commit_patterns import CommitPattern
 from seamark.coordinator.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, Record, StoredMember
 from seamark.coordinator.stored import to_bytes
 from seamark.wire import records as wire
@@ -66,6 +68,62 @@ def test_the_bytes_are_those_of_the_general_writer(appends: list[list[Record]], 
     encoded = batch.encode(timestamp_ms)
     assert encoded == general([record for records in appends for record in records], timestamp_ms)
     assert batch.size == len(encoded)
+
+
+patterns = st.builds(
+    CommitOffsets,
+    names,
+    st.lists(
+        st.tuples(
+            names,
+            st.lists(
+                st.tuples(st.integers(0, 2**31 - 1), numbers, partitions, metadata | st.just("m" * 200)),
+                min_size=1,
+                max_size=4,
+            ),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+@given(st.lists(st.tuples(patterns, numbers, numbers), min_size=1, max_size=8), st.integers(0, 2**62))
+def test_repeated_commits_are_written_as_the_general_writer_does(commits: list, timestamp_ms: int) -> None:
+    batch = GroupBatch(1 << 30)
+    written: list[Record] = []
+    for command, offset, commit_ms in commits:
+        pattern = CommitPattern.of(command)
+        assert pattern is not None
+        # Twice, because the second time takes up what the first one left behind.
+        for number in (0, 1):
+            records = pattern.records_of([offset ^ number] * len(pattern.keys), commit_ms)
+            assert batch.add(records)
+            written += records
+    encoded = batch.encode(timestamp_ms, base_offset=0)
+    assert encoded == general(written, timestamp_ms)
+    assert batch.size == len(encoded)
+
+
+def test_a_batch_carries_the_offset_and_the_epoch_it_is_given() -> None:
+    batch = GroupBatch(1 << 20)
+    batch.add([OffsetCommitted("g", "t", 0, 1, -1, "", 5), OffsetRemoved("g", "t", 1)])
+    encoded = batch.encode(9, base_offset=100, leader_epoch=3)
+    header = wire.read_header(encoded)
+    assert (header.base_offset, header.partition_leader_epoch, header.next_offset) == (100, 3, 102)
+    wire.check_crc(encoded, 0, header)
+
+
+def test_a_repeated_commit_that_does_not_fit_is_not_added() -> None:
+    pattern = CommitPattern.of(CommitOffsets("g", [("t", [(0, 1, -1, ""), (1, 1, -1, "")])]))
+    assert pattern is not None
+    batch = GroupBatch(300)
+    sizes = []
+    while batch.add(pattern.records_of((1, 2), 5)):
+        sizes.append(batch.size)
+    assert sizes
+    assert sizes[-1] <= 300 < sizes[-1] + (sizes[0] - 61)
+    assert len(batch.encode(1)) == batch.size == sizes[-1]
 
 
 @pytest.mark.parametrize("text", ["", "m" * 39, "m" * 40, "é" * 19, "é" * 20, "😀" * 9, "😀" * 10, "m" * 4096])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from seamark.broker.commit_forms import CommitMemory
 from seamark.broker.handlers import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -50,7 +51,9 @@ class Context:
         self._rights = rights
         session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed)
         listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
-        self.connection = SimpleNamespace(session=session, listener=listener, local_host="127.0.0.1")
+        self.connection = SimpleNamespace(
+            session=session, listener=listener, local_host="127.0.0.1", commits=CommitMemory()
+        )
 
     def _is_allowed(self, operation: Any, resource_type: Any, name: str) -> bool:
         return self._rights is None or (operation.name, resource_type.name, name) in self._rights
@@ -273,9 +276,13 @@ def test_join_version_0_takes_the_session_timeout_for_the_rebalance(world: World
     assert member.rebalance_timeout_ms == 6000
 
 
-def test_a_commit_with_version_1_is_served(world: World) -> None:
+# covers: A17
+@pytest.mark.parametrize(("given", "is_kept"), [(5, True), (-1, False)])
+def test_a_commit_with_version_1_is_served_and_keeps_the_time_it_brings(
+    world: World, given: int, *, is_kept: bool
+) -> None:
     fields = commit_fields("g", "t", 1, 0)
-    fields["topics"][0]["partitions"][0]["commit_timestamp"] = 5
+    fields["topics"][0]["partitions"][0]["commit_timestamp"] = given
     assert ask(world, offset_commit, 1, **fields)["topics"][0]["partitions"][0]["error_code"] == 0
     assert (
         ask(world, offset_fetch, 1, **fetch_fields("g", 1, {"t": [0]}))["topics"][0]["partitions"][0][
@@ -283,3 +290,5 @@ def test_a_commit_with_version_1_is_served(world: World) -> None:
         ]
         == 42
     )
+    group = world.groups[0].coordinator.shards[world.groups[0].partition_for("g")].groups["g"]
+    assert group.offsets["t", 0].commit_ms == (5 if is_kept else world.clock.now_ms())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import BadChecksum, BadLength, ClosedError, OutOfRange, Truncated, UnknownVersion
+from seamark.storage import MemoryFilesystem
+from seamark.storage.errors import WritesStopped
 from seamark.wire.records import Record, decode_batch, encode_batch, read_header, rebase
 from tests.unit.storage.log_readers import batch, read_all
 
@@ -68,6 +70,48 @@ def test_bytes_that_are_not_whole_batches_are_refused_and_leave_nothing(open_log
         log.append(batch((b"b", b"2")) + sent if sent else sent, now_ms=5, leader_epoch=0)
     assert log.log_end == 1
     assert len(read_all(log)) == 1
+
+
+# covers: F4, F32
+def test_a_batch_of_ones_own_is_stored_as_it_is(open_log):
+    made, plain = open_log(), open_log(MemoryFilesystem())
+    for number in range(3):
+        sent = batch((b"a", b"%d" % number), (b"b", b"2"))
+        plain.append(sent, now_ms=5, leader_epoch=7)
+        base_offset = made.log_end
+        stamp = read_header(sent).max_timestamp_ms
+        made.append_own(rebase(sent, base_offset, 7), base_offset + 2, stamp, now_ms=5)
+    assert made.read(0, 10_000) == plain.read(0, 10_000)
+    assert (made.log_end, made.size, made.max_timestamp()) == (plain.log_end, plain.size, plain.max_timestamp())
+    made.close()
+    assert open_log().read(0, 10_000) == plain.read(0, 10_000)
+
+
+def test_a_batch_of_ones_own_is_refused_by_a_log_that_takes_no_writes(open_log):
+    log = open_log()
+    log.append(batch((b"a", b"1")), now_ms=5, leader_epoch=0)
+    log.stop_writes("on purpose")
+    with pytest.raises(WritesStopped, match="on purpose"):
+        log.append_own(rebase(batch((b"b", b"2")), 1, 0), 2, 5, now_ms=5)
+    assert log.log_end == 1
+
+
+def test_bytes_that_were_given_away_are_not_copied(open_log):
+    log = open_log()
+    given = bytearray(batch((b"a", b"1")))
+    log.append(memoryview(given), now_ms=5, leader_epoch=7, in_place=True)
+    assert log.read(0, 1000) == given
+    assert read_header(given).partition_leader_epoch == 7
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_damaged_bytes_are_refused_whether_copied_or_not(open_log, in_place):
+    log = open_log()
+    sent = bytearray(batch((b"a", b"1")))
+    sent[-1] ^= 1
+    with pytest.raises(BadChecksum):
+        log.append(memoryview(sent), now_ms=5, leader_epoch=0, in_place=in_place)
+    assert (log.log_end, log.size) == (0, 0)
 
 
 def test_a_leader_epoch_that_does_not_fit_is_refused(open_log):

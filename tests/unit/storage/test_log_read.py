@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from seamark.storage import OffsetOutOfRange
-from seamark.wire.records import Record, encode_batch, scan_batches
+from seamark.storage import Log, LogSettings, MemoryFilesystem, OffsetOutOfRange
+from seamark.wire.records import Record, encode_batch, rebase, scan_batches
 from tests.unit.storage.log_readers import batch, read_all
 
 # F15
@@ -151,3 +153,59 @@ def test_records_without_a_time_have_none(open_log):
     assert log.max_timestamp() is None
     assert log.offset_for_timestamp(0) is None
     assert len(read_all(log)) == 1
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1, 200, 100_000])
+def test_a_read_in_a_gap_begins_with_the_large_batch_behind_it(open_log, max_bytes):
+    log = open_log(index_interval_bytes=1)
+    log.append(batch((b"a", b"1")), now_ms=5, leader_epoch=0)
+    for value in (b"2", b"3", b"4"):
+        log.append(batch((b"b", value)), now_ms=5, leader_epoch=0)
+    log.append(batch((b"b", b"x" * 500)), now_ms=5, leader_epoch=0)
+    log.roll(5)
+    log.compact(5)
+    assert [record.offset for record in read_all(log)] == [0, 4]
+    # Offset 2 is gone: its block is that of offset 0, and what comes next lies behind that block.
+    assert bases(log.read(2, max_bytes)) == [4]
+
+
+# covers: F15
+@settings(max_examples=150, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 30, 150, 700]), min_size=1, max_size=24),
+    interval=st.sampled_from([1, 100, 400, 4096]),
+    max_bytes=st.one_of(st.sampled_from([0, 1, 10_000]), st.integers(100, 2500)),
+    is_reopened=st.booleans(),
+    ask=st.randoms(use_true_random=False),
+)
+def test_every_read_gives_the_batches_that_a_walk_over_the_whole_log_would(
+    sizes, interval, max_bytes, is_reopened, ask
+):
+    disk = MemoryFilesystem()
+    chosen = LogSettings(retention_ms=-1, segment_bytes=3000, index_interval_bytes=interval)
+    log = Log.open(disk, "t-0", chosen, now_ms=0)
+    stored: list[tuple[int, int, bytes]] = []
+    segment_of: list[int] = []
+    for size in sizes:
+        sent = batch((b"k", b"v" * size), (b"l", b""))
+        result = log.append(sent, now_ms=5, leader_epoch=0)
+        stored.append((result.base_offset, result.last_offset, rebase(sent, result.base_offset, 0)))
+        segment_of.append(len(log.segments))
+    if is_reopened:
+        log.close()
+        log = Log.open(disk, "t-0", chosen, now_ms=0)
+    for _ in range(15):
+        offset = ask.randrange(log.log_end)
+        end_offset = ask.choice([None, ask.randint(0, log.log_end)])
+        expected = b""
+        for (base, last, content), segment in zip(stored, segment_of, strict=True):
+            if last < offset or base >= (log.log_end if end_offset is None else end_offset):
+                continue
+            first = next(number for number, each in zip(segment_of, stored, strict=True) if each[1] >= offset)
+            if segment != first or (expected and len(expected) + len(content) > max_bytes):
+                break
+            expected += content
+        if end_offset is not None and offset >= end_offset:
+            expected = b""
+        assert log.read_view(offset, max_bytes, end_offset=end_offset) == expected
+        assert log.read(offset, max_bytes, end_offset=end_offset) == expected

@@ -1,8 +1,8 @@
 """OffsetCommit: the group must be one that the client may read, and so must each topic (L4); the rest is the
 coordinator's (F26).
 
-The answer names refused partitions before those that reached the group, as Kafka's does, where a topic has both. The
-time that v1 sends with a commit is not used: a commit is stamped with the broker's own.
+The answer names refused partitions before those that reached the group, as Kafka's does, where a topic has both. A
+commit is stamped with the broker's time, or in v1, as brokers before 4.0 did, with the time that it brings along.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from seamark.coordinator.replies import CommitReply
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 API = "OffsetCommit"
 VERSIONS = "1-9"
 
+_CLIENT_TIMES = 1
 _GROUP_NOT_FOUND = 9
+_NO_TIME = -1
 _NONE = ErrorCode.NONE
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _REFUSED_BEFORE_THE_GROUP = frozenset({_DENIED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -52,7 +55,7 @@ def handle(node: Node, request: OffsetCommitRequest, context: RequestContext) ->
             ]
             if not topics:
                 return _respond(denied, CommitReply())
-    context.finish = partial(_respond, denied) if denied else _respond_all
+    context.finish = partial(_respond, denied) if denied else respond
     # Plain tuples do for the coordinator, and making named ones would cost as much as the rest of this.
     wanted: Any = [
         (
@@ -74,12 +77,25 @@ def handle(node: Node, request: OffsetCommitRequest, context: RequestContext) ->
         request.group_instance_id,
         request.retention_time_ms,
         context.version >= _GROUP_NOT_FOUND,
+        _client_times(topics) if context.version == _CLIENT_TIMES else None,
     )
     node.groups.submit(command, context)
+    if context.connection.session.is_unrestricted:
+        context.connection.commits.note(context, request, command, respond)
     return None
 
 
-def _respond_all(reply: CommitReply) -> OffsetCommitResponse:
+def _client_times(topics: list[OffsetCommitRequestTopic]) -> dict[tuple[str, int], int] | None:
+    """The times that the client gave; None if it gave none."""
+    return {
+        (topic.name, each.partition_index): each.commit_timestamp
+        for topic in topics
+        for each in topic.partitions
+        if each.commit_timestamp != _NO_TIME
+    } or None
+
+
+def respond(reply: CommitReply) -> OffsetCommitResponse:
     for _, codes in reply.topics:
         for _, code in codes:
             if code is not _NONE and code in _REFUSED_BEFORE_THE_GROUP:

@@ -1,0 +1,46 @@
+"""Read topics, and commit each partition by hand after its records were printed.
+
+    python examples/commit_per_partition.py --bootstrap localhost:9092 --topic quickstart-events --topic bar
+
+``enable.auto.commit`` is off: what is committed is what this program says, and nothing else. Its twin
+``commit_per_partition_and_automatically.py`` leaves it on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import groupby
+
+import program
+
+from seamark.client import Consumer, TopicPartition
+
+
+def ignore(partitions: list[TopicPartition]) -> None:
+    """A listener that does nothing."""
+
+
+def read(arguments: argparse.Namespace, end: program.End) -> None:
+    with Consumer(
+        bootstrap_servers=arguments.bootstrap,
+        group_id=arguments.group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        key=str,
+        value=str,
+    ) as consumer:
+        consumer.subscribe(arguments.topics, on_assigned=ignore, on_revoked=ignore)
+        while not end.is_here:
+            records = consumer.poll(0.1)
+            for partition, some in groupby(records, key=lambda record: record.topic_partition):
+                for record in some:
+                    print(f"{partition} offset={record.offset} key={record.key} value={record.value}")
+                # The next offset to read: the last one plus 1.
+                consumer.commit({partition: record.offset + 1})
+                print(f"{partition} committed={record.offset + 1}")
+            end.count(len(records))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(program.parser(__doc__, "aaa", ["quickstart-events", "bar"]), read))

@@ -1,0 +1,53 @@
+"""What a consumer writes into the log about its group, one line per event, as data (M3 to M5 count the same events).
+
+Every line carries ``event`` and fields that a log pipeline can search; the text is for people. ``joined``,
+``assigned``, ``revoked``, ``lost``, ``commit_failed``, ``coordinator_found`` and ``coordinator_lost`` are stable names.
+No line has a key, a value or a secret in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from seamark.client.errors import ClientError
+from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
+from seamark.client.metadata_cache import Node
+from seamark.topic_partition import TopicPartition
+
+# A group may have thousands of partitions; a line of the log should not.
+_MAX_NAMED = 20
+
+_HANDOVERS = {
+    ListenerCall.ASSIGNED: ("info", "assigned", "was assigned"),
+    ListenerCall.REVOKED: ("info", "revoked", "gives up"),
+    ListenerCall.LOST: ("warning", "lost", "has lost"),
+}
+
+
+def handover_line(handover: CallListener) -> LogLine:
+    level, event, verb = _HANDOVERS[handover.call]
+    fields = (("partitions", tuple(map(str, handover.partitions))),)
+    return LogLine(level, event, f"{verb} {_named(handover.partitions)}", fields)
+
+
+def commit_failed_line(partitions: Iterable[TopicPartition], error: ClientError, *, is_automatic: bool) -> LogLine:
+    names = tuple(partitions)
+    kind = "an automatic commit" if is_automatic else "a commit"
+    fields = (("partitions", tuple(map(str, names))), ("reason", str(error)), ("is_automatic", is_automatic))
+    return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {error}", fields)
+
+
+def coordinator_found_line(node: Node | None) -> LogLine:
+    address = "" if node is None else node.address
+    return LogLine("info", "coordinator_found", f"the coordinator is {address}", (("address", address),))
+
+
+def coordinator_lost_line(node: Node, reason: str) -> LogLine:
+    text = f"{node.address} is not the coordinator any more, or cannot be reached: {reason}"
+    return LogLine("info", "coordinator_lost", text, (("address", node.address), ("reason", reason)))
+
+
+def _named(partitions: tuple[TopicPartition, ...]) -> str:
+    shown = ", ".join(map(str, partitions[:_MAX_NAMED])) or "no partitions"
+    more = len(partitions) - _MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
