@@ -1,25 +1,39 @@
-"""Group lifetimes with model clients on one core, each of at least 100 messages, 20 commits, 2 rebalances, 2 faults."""
+"""Group lifetimes per second on one core, each with at least what the claim says, with model and with real clients."""
 
 import itertools
+import os
 import time
+from collections.abc import Callable
 
 from benchmarks.claims import compare
 from seamark.simulation import run_lifetime
 
-PER_RUN = 150
+IS_QUICK = os.environ.get("SEAMARK_BENCH_QUICK") == "1"
+PER_RUN = 30 if IS_QUICK else 150
+CLIENTS_PER_RUN = 10 if IS_QUICK else 60
+FIRST_SEED = 1_000_000
 
 
 def measure() -> list[dict[str, object]]:
-    seeds = itertools.count(1_000_000)
+    return [
+        compare("simulation.lifetimes", "lifetimes/s", "higher", _lifetimes("random", PER_RUN), None),
+        compare(
+            "simulation.lifetimes_real_client", "lifetimes/s", "higher", _lifetimes("clients", CLIENTS_PER_RUN), None
+        ),
+    ]
 
-    def lifetimes() -> float:
+
+def _lifetimes(scenario: str, count: int) -> Callable[[], float]:
+    seeds = itertools.count(FIRST_SEED)
+
+    def run() -> float:
         begin = time.perf_counter()
-        for seed in itertools.islice(seeds, PER_RUN):
-            outcome = run_lifetime(seed)
+        for seed in itertools.islice(seeds, count):
+            outcome = run_lifetime(seed, scenario)
             assert outcome.messages >= 100
             assert outcome.commits >= 20
             assert outcome.rebalances >= 2
             assert outcome.faults >= 2
-        return PER_RUN / (time.perf_counter() - begin)
+        return count / (time.perf_counter() - begin)
 
-    return [compare("simulation.lifetimes", "lifetimes/s", "higher", lifetimes, None)]
+    return run

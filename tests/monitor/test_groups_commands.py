@@ -97,6 +97,15 @@ def test_a_reset_is_shown_first_then_applied_from_its_plan_and_taken_back(seamar
     assert admin.list_group_offsets([group])[group][TopicPartition(topic, 0)].metadata == "mine"
 
 
+def test_a_plan_can_be_applied_and_taken_back_again(seamark, admin, group):
+    seamark("groups", "reset", group, "--to", "latest", "--plan", "p.json")
+    for _ in range(2):
+        assert seamark("groups", "reset", "--plan", "p.json", "--apply")[0] == 0
+        assert committed(admin, group) == {0: 10, 1: 10}
+        assert seamark("groups", "undo", "p.json", "--apply")[0] == 0
+        assert committed(admin, group) == {0: 4, 1: 6}
+
+
 def test_a_plan_gone_stale_changes_nothing(seamark, admin, group, topic):
     seamark("groups", "reset", group, "--to", "earliest", "--plan", "p.json")
     admin.alter_group_offsets(group, {TopicPartition(topic, 1): 7}).raise_if_failed()

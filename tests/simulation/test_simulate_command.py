@@ -34,6 +34,12 @@ def test_one_lifetime_tells_what_it_was_made_of(simulate):
     assert "commits=" in line
 
 
+def test_a_scenario_of_real_clients_tells_what_was_processed(simulate):
+    line = simulate("--scenario", "clients", "--seed", 3).output
+    assert "scenario=clients seed=3" in line
+    assert int(line.split("processed=")[1].split()[0]) > 0
+
+
 def test_many_lifetimes_are_summed_up_in_one_line(simulate):
     output = simulate("--scenario", "calm", "--count", 5, "--seed", 10).output
     assert output == "5 lifetimes of scenario calm, seeds 10 to 14: 0 failed\n"

@@ -7,6 +7,7 @@ undo record beside it. ``--plan FILE --apply`` with a file that exists applies t
 from __future__ import annotations
 
 import time
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,16 +122,22 @@ def take_back(admin: Admin, path: Path, *, is_to_apply: bool, form: Form, allow_
     record = read_undo(path if path.name.endswith(".undo.json") else undo_path_of(path))
     state = read_state(admin, record.plan.partitions)
     plan = plan_undo(record, state, made_by="seamark groups undo", now_ms=now_ms())
-    name = path.name.removesuffix(".json").removesuffix(".undo")
     carry_out(
         admin,
         plan,
         state,
-        plan_file=str(path.with_name(f"{name}.undone.json")) if is_to_apply else "",
+        plan_file=str(_undone_path(path)) if is_to_apply else "",
         is_to_apply=is_to_apply,
         form=form,
         allow_outside_log=allow_outside_log,
     )
+
+
+def _undone_path(path: Path) -> Path:
+    """Where the plan that takes one back is kept; a plan may be applied and taken back again."""
+    name = path.name.removesuffix(".json").removesuffix(".undo")
+    tries = chain([""], (f"-{number}" for number in count(2)))
+    return next(found for each in tries if not (found := path.with_name(f"{name}.undone{each}.json")).exists())
 
 
 def _report(applied: Applied, form: Form) -> None:

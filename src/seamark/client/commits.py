@@ -144,6 +144,9 @@ class Commits:
                 waiting.remove(commit)
 
     def _begin(self, commit: Commit, now_ms: int) -> None:
+        if commit.renew is not None:
+            # Before it takes its place in the queue: it must not overtake those behind it with newer offsets.
+            commit.offsets = dict(commit.renew())
         if not commit.offsets:
             self._finish(commit, None, now_ms)
         elif self._queue or not self._membership.is_coordinator_known:
@@ -153,8 +156,6 @@ class Commits:
             self._send(commit, now_ms)
 
     def _send(self, commit: Commit, now_ms: int) -> None:
-        if commit.renew is not None:
-            commit.offsets = dict(commit.renew())
         identity = self._membership.commit_identity()
         if identity is None:
             self._finish(commit, not_sent(self._group_id, tuple(commit.offsets), self._membership.state), now_ms)

@@ -86,7 +86,8 @@ class ConsumerCore:
         self.listener_call: CallListener | None = None
         self._errors: deque[BaseException] = deque()
         self._refused_version = -1
-        self._is_committing_before_join = False
+        # Under way; more than one if a join was given up while its commit was not answered.
+        self._commits_before_join = 0
         # What had been handed out when the caller last came: a retry of that commit may find it busy with more.
         self._processed: dict[TopicPartition, Offset] = {}
 
@@ -142,7 +143,7 @@ class ConsumerCore:
     def poll(self, now_ms: int) -> None:
         """One pass of C1; called again after every event for as long as the caller waits."""
         self.membership.poll_interval.polled(now_ms)
-        if self._is_committing_before_join:
+        if self._commits_before_join:
             self._processed = self.consumed_offsets()
         self._check_topics()
         if self.subscription.is_group:
@@ -347,7 +348,7 @@ class ConsumerCore:
 
     def _commit_before_join(self, deadline_ms: int) -> None:
         now_ms = self.membership.poll_interval.last_poll_ms
-        self._is_committing_before_join = True
+        self._commits_before_join += 1
         self._processed = self.consumed_offsets()
         self.commits.start_unreported(
             self._processed,
@@ -358,7 +359,7 @@ class ConsumerCore:
         )
 
     def _committed_before_join(self, commit: Commit, now_ms: int) -> None:  # noqa: ARG002
-        self._is_committing_before_join = False
+        self._commits_before_join -= 1
         self._route(self.membership.commit_before_join_finished(now_ms))
 
     def take_outbox(self) -> list[Effect]:

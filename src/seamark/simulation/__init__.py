@@ -1,10 +1,12 @@
 """Whole consumer groups in virtual time, from one random seed: the proof of the coordinator and the storage.
 
 A lifetime runs a broker's cores on a simulated network and disk, with faults, and checks its promises at every step.
+In the scenarios of real clients the members are the client's own cores, and what they promise is checked too.
 The same seed takes the same course on any machine.
 """
 
-from seamark.simulation.lifetime import Lifetime, Outcome, run_lifetime
+from seamark.simulation.courses import lifetime_of, run_lifetime
+from seamark.simulation.lifetime import Lifetime, Outcome
 from seamark.simulation.scenarios import SCENARIOS, Scenario, scenario_named
 from seamark.simulation.violations import InvariantViolated, LifetimeFailed
 
@@ -15,6 +17,7 @@ __all__ = [
     "LifetimeFailed",
     "Outcome",
     "Scenario",
+    "lifetime_of",
     "run_lifetime",
     "scenario_named",
 ]

@@ -31,6 +31,8 @@ from seamark.wire.records import encode_batch
 
 _LEADER_EPOCH = 0
 
+MakeNetwork = Callable[[EventLoop, random.Random, list[Event], Callable[[Request], None]], Network]
+
 
 class SimulatedBroker:
     """One process after another on one disk."""
@@ -48,6 +50,7 @@ class SimulatedBroker:
         offsets_partitions: int,
         topics: dict[str, int],
         make_id: Callable[[], str],
+        make_network: MakeNetwork = Network,
     ) -> None:
         self._loop = loop
         self._rng = rng
@@ -58,7 +61,7 @@ class SimulatedBroker:
         self.log_settings = log_settings
         self._topics = topics
         self._make_id = make_id
-        self.network = Network(loop, rng, events, self._receive)
+        self.network = make_network(loop, rng, events, self.receive)
         self._partitions = [
             PartitionLog(number, self, loop, rng, events, log_settings.durability)
             for number in range(offsets_partitions)
@@ -74,6 +77,8 @@ class SimulatedBroker:
         self.reorders_acknowledgements = False
         self.crashes_lose_power = False
         self.restart_delay_ms = 500
+        # How long a partition may take to load once its log is open.
+        self.load_ms = 400
         self.crashes = 0
         self.unloads = 0
 
@@ -221,7 +226,9 @@ class SimulatedBroker:
         partition.log = log
         self._invariants.note_opened(number, log.log_end)
         entries = self._invariants.check_log(number, log, self.disk, "after an opening")
-        self._loop.call_later(int(self._rng.random() * 400), self._finish_load, partition, partition.life, entries)
+        self._loop.call_later(
+            int(self._rng.random() * self.load_ms), self._finish_load, partition, partition.life, entries
+        )
 
     def _finish_load(self, partition: PartitionLog, life: int, entries: list[LogRecord]) -> None:
         if not self.is_up or partition.life != life:
@@ -241,7 +248,8 @@ class SimulatedBroker:
 
     # -- requests, timers and outcomes
 
-    def _receive(self, request: Request) -> None:
+    def receive(self, request: Request) -> None:
+        """Take a request for the coordinator from the network."""
         self._events.append((self._loop.now_ms, "request", request.connection.peer.name, request.command))
         self.guard(lambda: self._handle(request))
 

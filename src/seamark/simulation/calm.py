@@ -36,7 +36,7 @@ def unsettled(
             return f"member {member.name} of {member.group_id} has no assignment"
     for group_id in groups:
         running = [member for member in members if member.group_id == group_id and member.is_running]
-        reason = _unsettled_group(broker, group_id, running, settings.max_group_size)
+        reason = unsettled_group(broker, group_id, running, settings.max_group_size)
         if reason is not None:
             return f"group {group_id}: {reason}"
         # Where a power loss took an acknowledged generation, a silent static member cannot know that the generation
@@ -46,7 +46,8 @@ def unsettled(
     return None
 
 
-def _unsettled_group(broker: SimulatedBroker, group_id: str, running: Sequence[Member], limit: int) -> str | None:
+def unsettled_group(broker: SimulatedBroker, group_id: str, running: Sequence[Member], limit: int) -> str | None:
+    """Say in what the coordinator's view of a group and that of its members differ, or None."""
     group = broker.coordinator.shard(broker.coordinator.partition_for(group_id)).groups.get(group_id)
     inside = [member for member in running if not member.is_turned_away]
     if len(inside) < min(limit, len(running)):

@@ -10,6 +10,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from seamark.simulation.violations import InvariantViolated
+
+# Many times more than any lifetime takes: something calls itself again and again without waiting.
+_MOST_STEPS = 200_000
+
 _Entry = tuple[int, int, Callable[..., None], tuple[Any, ...]]
 
 
@@ -25,9 +30,10 @@ class EventLoop:
     (['a'], 15)
     """
 
-    __slots__ = ("_heap", "_sequence", "now_ms", "steps")
+    __slots__ = ("_heap", "_most_steps", "_sequence", "now_ms", "steps")
 
-    def __init__(self) -> None:
+    def __init__(self, most_steps: int = _MOST_STEPS) -> None:
+        self._most_steps = most_steps
         self.now_ms = 0
         self.steps = 0
         self._heap: list[_Entry] = []
@@ -49,4 +55,6 @@ class EventLoop:
             self.now_ms, _, call, arguments = heappop(heap)
             self.steps += 1
             call(*arguments)
+            if self.steps > self._most_steps:
+                raise InvariantViolated("time goes on", f"after {self.steps} calls it is {self.now_ms} ms")
         self.now_ms = max(self.now_ms, moment_ms)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.faults import Faults
 from seamark.simulation.invariants import Invariants
 from seamark.simulation.member import MemberSettings, ModelMember
-from seamark.simulation.scenarios import Scenario, scenario_named
+from seamark.simulation.scenarios import Scenario
 from seamark.simulation.transcript import Transcript
 from seamark.simulation.violations import SHOWN_EVENTS, InvariantViolated, LifetimeFailed
 from seamark.storage import Durability, LogSettings
@@ -54,6 +54,9 @@ class Outcome:
     faults: int
     crashes: int
     log_checks: int
+    # Records that applications processed, and how often one of them was processed before; only with real clients.
+    processed: int = 0
+    repeated: int = 0
 
 
 class Lifetime:
@@ -178,19 +181,7 @@ class Lifetime:
 
     def run(self) -> Outcome:
         """Live through it; raise ``LifetimeFailed`` when a promise is broken."""
-        try:
-            with _quiet_logs():
-                self._run()
-        except LifetimeFailed:
-            raise
-        except Exception as error:
-            raise LifetimeFailed(
-                self.scenario.name,
-                self.seed,
-                self._loop.steps,
-                str(error) if isinstance(error, InvariantViolated) else f"{type(error).__name__}: {error}",
-                self.transcript.text(SHOWN_EVENTS),
-            ) from error
+        live(self._run, self.scenario.name, self.seed, self._loop, self.transcript)
         return self.outcome
 
     @property
@@ -268,21 +259,30 @@ class Lifetime:
             self.invariants.check_log(number, log, self.broker.disk, "at the end")
 
 
-def run_lifetime(seed: int, scenario: str = "random") -> Outcome:
-    """Run one lifetime; the same seed and scenario give the same course anywhere.
-
-    >>> run_lifetime(1).messages >= 100
-    True
-    """
-    return Lifetime(seed, scenario_named(scenario)).run()
+def live(run: Callable[[], None], scenario: str, seed: int, loop: EventLoop, transcript: Transcript) -> None:
+    """Run a lifetime's course; whatever it ends with is told with what is needed to see it again."""
+    try:
+        with _quiet_logs():
+            run()
+    except Exception as error:
+        raise LifetimeFailed(
+            scenario,
+            seed,
+            loop.steps,
+            str(error) if isinstance(error, InvariantViolated) else f"{type(error).__name__}: {error}",
+            transcript.text(SHOWN_EVENTS),
+        ) from error
 
 
 @contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Damage is what a lifetime is made of: the log's warnings about it would be millions of lines."""
-    logger = logging.getLogger("seamark.storage")
-    was_disabled, logger.disabled = logger.disabled, True
+    """Damage is what a lifetime is made of: the warnings about it would be millions of lines."""
+    loggers = [logging.getLogger(name) for name in ("seamark.storage", "seamark.client")]
+    were_disabled = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = was_disabled
+        for logger, was_disabled in zip(loggers, were_disabled, strict=True):
+            logger.disabled = was_disabled

@@ -37,15 +37,19 @@ class Connection:
         "is_open",
         "is_stalled",
         "next_correlation",
+        "node",
+        "node_life",
         "peer",
         "to_broker_ms",
         "to_peer_ms",
         "waiting",
     )
 
-    def __init__(self, peer: Peer, broker_life: int) -> None:
+    def __init__(self, peer: Peer, broker_life: int, node: int = 0, node_life: int = 0) -> None:
         self.peer = peer
         self.broker_life = broker_life
+        self.node = node
+        self.node_life = node_life
         self.is_open = True
         self.is_stalled = False
         self.next_correlation = 0
@@ -83,6 +87,9 @@ class Network:
         self.delivered = 0
         self.dropped = 0
         self.copied = 0
+        # How late a copy may be, and when the last one comes.
+        self.copy_late_ms = 20_000
+        self.last_copy_ms = 0
         # Counts the broker's processes; a connection to an earlier one leads nowhere.
         self.broker_life = 0
         self._connections: list[Connection] = []
@@ -100,6 +107,9 @@ class Network:
         """The broker's process is gone; most clients learn of it at once, the others wait for answers in vain."""
         self.is_broker_up = False
         connections, self._connections = self._connections, []
+        self._tell_most(connections)
+
+    def _tell_most(self, connections: list[Connection]) -> None:
         for connection in connections:
             if connection.is_open and self._rng.random() < 0.8:
                 self._loop.call_later(int(self._rng.random() * 300), self.break_connection, connection)
@@ -113,33 +123,48 @@ class Network:
         """Send a request; return its correlation id."""
         correlation = connection.next_correlation
         connection.next_correlation = correlation + 1
+        self.transmit(Request(connection, correlation, command))
+        return correlation
+
+    def transmit(self, request: Request) -> None:
+        """Let a request go its way over its connection."""
+        connection = request.connection
         if not connection.is_open or connection.is_stalled:
-            return correlation
+            return
         if self.drop_chance and self._rng.random() < self.drop_chance:
             self._stall(connection)
-            return correlation
+            return
         loop = self._loop
         arrival_ms = connection.to_broker_ms = max(loop.now_ms + self._delay(), connection.to_broker_ms)
-        loop.call_at(arrival_ms, self._arrive, Request(connection, correlation, command))
+        loop.call_at(arrival_ms, self._arrive, request)
         if self.copy_chance and self._rng.random() < self.copy_chance:
             self.copied += 1
-            copy = Request(Connection(self._nobody, connection.broker_life), correlation, command)
-            loop.call_at(arrival_ms + int(self._rng.random() ** 3 * 20_000), self._arrive, copy)
-        return correlation
+            other = Connection(self._nobody, connection.broker_life, connection.node, connection.node_life)
+            late_ms = int(self._rng.random() ** 3 * self.copy_late_ms)
+            self.last_copy_ms = max(self.last_copy_ms, arrival_ms + late_ms)
+            loop.call_at(arrival_ms + late_ms, self._arrive, request.copied_to(other))
 
     def _arrive(self, request: Request) -> None:
         connection = request.connection
-        if connection.is_open and connection.broker_life == self.broker_life and self.is_broker_up:
+        if connection.is_open and self.is_served(connection):
             self.delivered += 1
             connection.waiting.append(request)
             self._deliver(request)
 
+    def is_served(self, connection: Connection) -> bool:
+        """Is the process still there that the connection was made to?"""
+        return connection.broker_life == self.broker_life and self.is_broker_up
+
     def answer(self, request: Request, reply: Reply) -> None:
         """Take the broker's reply; it leaves when those to earlier requests of the connection have left."""
         request.reply = reply
+        self._replied(request)
+
+    def _replied(self, request: Request) -> None:
+        request.is_replied = True
         connection = request.connection
         waiting = connection.waiting
-        while waiting and waiting[0].reply is not None:
+        while waiting and waiting[0].is_replied:
             self._send_back(connection, waiting.popleft())
 
     def _send_back(self, connection: Connection, request: Request) -> None:
@@ -154,8 +179,11 @@ class Network:
     def _return(self, connection: Connection, request: Request) -> None:
         if connection.is_open:
             self.delivered += 1
-            assert request.reply is not None
-            connection.peer.on_reply(connection, request.correlation, request.command, request.reply)
+            self._hand_over(connection, request)
+
+    def _hand_over(self, connection: Connection, request: Request) -> None:
+        assert request.reply is not None
+        connection.peer.on_reply(connection, request.correlation, request.command, request.reply)
 
     def _stall(self, connection: Connection) -> None:
         self.dropped += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from seamark.errors import UsageError
 
-# Every kind of fault, with its weight in ``random``.
+# Every kind of fault at a broker, with its weight in ``random``.
 EVERYTHING: Mapping[str, int] = {
     "kill": 2,
     "power_loss": 2,
@@ -32,6 +32,29 @@ EVERYTHING: Mapping[str, int] = {
     "churn": 3,
 }
 
+# The same around real clients.
+EVERYTHING_AROUND_CLIENTS: Mapping[str, int] = {
+    "kill": 1,
+    "power_loss": 1,
+    "crash_at_write": 1,
+    "restart": 1,
+    "unload": 1,
+    "node_crash": 3,
+    "coordinator_move": 3,
+    "loading": 1,
+    "disconnect": 2,
+    "drop": 2,
+    "delay": 2,
+    "slow_disk": 1,
+    "disk_full": 1,
+    "io_error": 1,
+    "member_crash": 3,
+    "member_pause": 3,
+    "slow_processing": 2,
+    "churn": 3,
+    "expansion": 1,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -48,6 +71,10 @@ class Scenario:
     has_administrator: bool = False
     has_simple_consumer: bool = True
     max_group_size: int | None = None
+    # Members are the real client, with these limits on what is drawn: a promise of ``deliveries``, an assignor.
+    has_real_clients: bool = False
+    promise: str | None = None
+    strategy: str | None = None
 
 
 _ALL = (
@@ -94,6 +121,59 @@ _ALL = (
         "administrators delete groups and offsets",
         {"churn": 3, "member_crash": 4, "disk_full": 1, "kill": 1, "unload": 1, "slow_disk": 2},
         has_administrator=True,
+    ),
+    Scenario(
+        "clients",
+        "real clients, and a bit of everything",
+        EVERYTHING_AROUND_CLIENTS,
+        most_members=3,
+        has_real_clients=True,
+    ),
+    Scenario(
+        "clients-at-least-once",
+        "real clients that commit what they have processed, and requests that come twice",
+        {**EVERYTHING_AROUND_CLIENTS, "duplicate": 3},
+        has_real_clients=True,
+        promise="at least once",
+    ),
+    Scenario(
+        "clients-at-most-once",
+        "real clients that commit before they process",
+        EVERYTHING_AROUND_CLIENTS,
+        has_real_clients=True,
+        promise="at most once",
+    ),
+    Scenario(
+        "clients-cooperative",
+        "real clients that keep partitions through a rebalance",
+        {"churn": 5, "member_crash": 3, "member_pause": 3, "slow_processing": 2, "expansion": 2, "disconnect": 1},
+        has_real_clients=True,
+        strategy="cooperative-sticky",
+    ),
+    Scenario(
+        "clients-static",
+        "real clients with instance ids that change hands",
+        {"member_crash": 5, "member_pause": 4, "churn": 2, "coordinator_move": 2, "kill": 1, "drop": 1},
+        has_real_clients=True,
+        static_chance=0.9,
+    ),
+    Scenario(
+        "clients-moving-coordinators",
+        "real clients whose coordinator moves, loads, and loses its node",
+        {"coordinator_move": 4, "node_crash": 4, "loading": 2, "restart": 1, "delay": 1, "churn": 1},
+        has_real_clients=True,
+    ),
+    Scenario(
+        "clients-bad-network",
+        "real clients behind late, lost and broken connections",
+        {"drop": 4, "delay": 3, "disconnect": 4, "node_crash": 1, "churn": 2},
+        has_real_clients=True,
+    ),
+    Scenario(
+        "clients-stalls",
+        "real clients whose user code or process stands still",
+        {"member_pause": 5, "slow_processing": 5, "churn": 2, "coordinator_move": 1, "delay": 1},
+        has_real_clients=True,
     ),
 )
 

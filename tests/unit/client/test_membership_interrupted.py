@@ -5,6 +5,7 @@ from seamark.client.assignment_state import Position
 from seamark.client.errors import ConnectionFailed
 from seamark.client.joining import assignment_bytes
 from seamark.client.membership_generation import MemberState
+from seamark.client.records_api import Offset
 from seamark.topic_partition import TopicPartition
 from seamark.wire.consumer_protocol import Subscription
 from seamark.wire.error_codes import ErrorCode
@@ -116,3 +117,25 @@ def test_a_retry_of_the_commit_before_a_join_leaves_out_what_was_handed_out_sinc
     driver.pump()
     driver.advance(2000)
     assert driver.take(OffsetCommitRequest).request.topics[0].partitions[0].committed_offset == 8
+
+
+# covers: B24, I14
+def test_a_commit_before_a_join_that_waits_for_a_coordinator_keeps_the_offsets_it_took_its_place_with():
+    driver = CoreDriver(knows_coordinator=False)
+    commits, membership = driver.core.commits, driver.core.membership
+    partition = TopicPartition("t", 0)
+    membership._wanted = None
+    position = 5
+    commits.start_unreported(
+        {partition: Offset(position)},
+        driver.now_ms,
+        lambda commit, now_ms: None,
+        deadline_ms=driver.now_ms + 60_000,
+        renew=lambda: {partition: Offset(position)},
+    )
+    commits.start_async({partition: Offset(5)}, driver.now_ms)
+    position = 14
+    driver.core.coordinator_found(driver.now_ms)
+    driver.pump()
+    sent = [each.request for each in driver.requests if isinstance(each.request, OffsetCommitRequest)]
+    assert [each.topics[0].partitions[0].committed_offset for each in sent] == [5, 5]
