@@ -16,7 +16,7 @@ run: setup ## show what works today
 	@tools/run.sh
 
 test: setup ## all tests with sampled counts, at most 20 minutes on 2 cores
-	@$(bin)/python -m pytest $(PYTEST_ARGS)
+	@$(bin)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST_ARGS)
 
 check: setup ## lint, format, types, layers
 	@$(bin)/ruff check .

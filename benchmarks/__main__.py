@@ -15,8 +15,9 @@ MODULES = {
     "simulation": ["simulation"],
     "broker": ["broker"],
     "client": ["client"],
-    "parallel": ["parallel_frontier"],
+    "parallel": ["parallel_frontier", "parallel"],
     "monitor": ["monitor"],
+    "spark_source": ["spark_source"],
 }
 
 

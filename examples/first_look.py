@@ -5,6 +5,7 @@ Run it without arguments; it needs nothing else, ends by itself in a few seconds
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ RECORDS = 20_000
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         broker.create_topic("orders", partitions=4)
         with Producer(bootstrap_servers=broker.bootstrap) as producer:

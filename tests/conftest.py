@@ -51,8 +51,14 @@ hypothesis.settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses a broker, so that ``-m "not kafka"`` is complete whether or not a test wrote the marker."""
+    """Mark what uses a broker, so that ``-m "not kafka"`` is complete whether or not a test wrote the marker.
+
+    With several workers a file stays on one of them, for the sake of what it starts; all of Spark does, for there is to
+    be one session.
+    """
     for item in items:
+        folder = item.path.relative_to(item.config.rootpath).parts[1]
+        item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else str(item.path)))
         if any(name.startswith("apache_kafka") for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
 

@@ -66,6 +66,7 @@ def quiet_settings(directory: Path, java_options: str = QUICK_JAVA) -> dict[str,
     logging.write_text(_LOGGING)
     return {
         "spark.driver.extraJavaOptions": f"{java_options} -Dlog4j2.configurationFile={logging}",
+        "spark.executor.extraJavaOptions": java_options,
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

@@ -184,6 +184,8 @@ class Broker:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        # On this thread: the one that closes may have a running loop of its own.
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
 
     def _call(self, function: Callable[[], T]) -> T:
         async def call() -> T:
@@ -208,5 +210,4 @@ class Broker:
         if thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             thread.join(_CALL_SECONDS)
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()

@@ -14,6 +14,7 @@ import typer
 from seamark._version import __version__
 from seamark.cli import (
     broker_command,
+    dashboard_command,
     dead_letters_command,
     exporter_command,
     groups_commands,
@@ -53,6 +54,7 @@ def _root(
 
 
 broker_command.add_to(app)
+dashboard_command.add_to(app)
 dead_letters_command.add_to(app)
 exporter_command.add_to(app)
 groups_commands.add_to(app)

@@ -133,7 +133,7 @@ class History:
             self._extend_run(cluster, at_ms, every)
             self._last.update(latest)
             self._looks += 1
-            if self._looks % _TIDY_EVERY == 1:
+            if self._looks % _TIDY_EVERY == 0:
                 self._tidy(at_ms)
 
     def series(self, cluster: str, group: str, since_ms: int, until_ms: int, points: int = 240) -> list[Point]:
@@ -154,6 +154,14 @@ class History:
             runs = self._runs(cluster, since_ms, until_ms)
             rows = {group: self._rows(cluster, group, since_ms, until_ms) for group in groups}
         return {group: [lag for lag, _ in filled(found, runs, since_ms, step, points)] for group, found in rows.items()}
+
+    def first_look(self, cluster: str, since_ms: int) -> int:
+        """When the first look at or after a time was; that time itself if somebody looked then already."""
+        with self._read():
+            (found,) = self._file.execute(
+                "SELECT min(from_ms) FROM runs WHERE cluster = ? AND to_ms >= ?", (cluster, since_ms)
+            ).fetchone()
+        return since_ms if found is None else max(since_ms, found)
 
     def events(self, cluster: str, group: str, limit: int = 50) -> list[Event]:
         """What happened to a group, latest first."""

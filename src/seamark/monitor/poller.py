@@ -73,10 +73,11 @@ class Poller:
     def start(self) -> None:
         self._thread.start()
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
+        """Look no more; a look that is under way is waited for, at most ``timeout`` seconds."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(timeout)
 
     def look_once(self) -> None:
         """One look, on the caller's thread; a failure is noted, not raised."""
@@ -87,7 +88,8 @@ class Poller:
             at_ms = int(time.time() * 1000)
             times = group_ages(self._admin, found, at_ms, reset=self._reset)
         except SeamarkError as error:
-            _log.warning("The cluster could not be looked at: %s", error)
+            if not self._stop.is_set():
+                _log.warning("The cluster could not be looked at: %s", error)
             self._seen = Seen(seen.look, seen.looks, seen.failures + 1, str(error))
             return
         self.watching.add(found, at_ms)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel.ports import Message
+from seamark.parallel.work import Work
 from seamark.topic_partition import TopicPartition
 
 # With 4, a single partition may fill four fifths of the budget.
@@ -44,9 +45,14 @@ class _Held:
 
 def record_size(record: Message) -> int:
     """What holding a record costs."""
-    size = RECORD_OVERHEAD_BYTES + _length(record.key) + _length(record.value)
-    for name, value in record.headers:
-        size += len(name) + _length(value)
+    key, value = record.key, record.value
+    size = RECORD_OVERHEAD_BYTES
+    # Bytes, nearly always.
+    size += len(key) if type(key) is bytes else _length(key)
+    size += len(value) if type(value) is bytes else _length(value)
+    if record.headers:
+        for name, content in record.headers:
+            size += len(name) + _length(content)
     return size
 
 
@@ -81,7 +87,8 @@ class Budget:
         """These went away; what they still hold counts until it is given back."""
         for partition in partitions:
             held = self._assigned.pop(partition, None)
-            if held is not None and held.records:
+            # A copy on its way to the dead-letter topic is bytes without a record.
+            if held is not None and (held.records or held.size):
                 held.is_paused = False
                 self._gone[partition] = held
 
@@ -101,8 +108,27 @@ class Budget:
         held.records -= records
         self.held_bytes -= size
         self.held_records -= records
-        if not held.records and partition in self._gone:
+        if not (held.records or held.size) and partition in self._gone:
             del self._gone[partition]
+
+    def give_back_works(self, works: Iterable[Work]) -> None:
+        """As ``give_back`` for each."""
+        sizes: dict[TopicPartition, int] = {}
+        counts: dict[TopicPartition, int] = {}
+        for work in works:
+            partition = work.partition
+            sizes[partition] = sizes.get(partition, 0) + work.size_bytes
+            counts[partition] = counts.get(partition, 0) + work.count
+        for partition, size in sizes.items():
+            self.give_back(partition, size, counts[partition])
+
+    def give_back_all(self, partition: TopicPartition, works: Iterable[Work]) -> None:
+        """As ``give_back`` for each of one partition's."""
+        size = count = 0
+        for work in works:
+            size += work.size_bytes
+            count += work.count
+        self.give_back(partition, size, count)
 
     def held_by(self, partition: TopicPartition) -> tuple[int, int]:
         """Bytes and records."""

@@ -6,6 +6,7 @@ said again by the next run; commits that fail for too long stop the consumer, wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from seamark.parallel.actions import CommitOffsets
@@ -28,6 +29,7 @@ class CommitTickets:
         self._failing_since: float | None = None
         self.refused = 0
         self.accepted = 0
+        self.last_error: BaseException | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -37,6 +39,10 @@ class CommitTickets:
     def may_hurry(self) -> bool:
         """Whether a commit may be sent before it is due. After a refusal not: asking at once would be a busy loop."""
         return not self._under_way and self._failing_since is None
+
+    def failing_for(self, now: float) -> float:
+        """Seconds since commits have failed without one that was accepted; 0.0 while all is well."""
+        return 0.0 if self._failing_since is None else now - self._failing_since
 
     def has(self, ticket: int) -> bool:
         """Whether the answer to ``ticket`` is still owed."""
@@ -50,7 +56,8 @@ class CommitTickets:
         return not self._under_way and self._due.is_due(now)
 
     def next_at(self) -> float:
-        return self._due.next_at()
+        """When the next commit is due; never while one is under way, as its answer comes first."""
+        return math.inf if self._under_way else self._due.next_at()
 
     def make(self, now: float, *, must_wait: bool = False) -> CommitOffsets | None:
         """Run the committer; None if there is nothing new to say. Raises BrokenPromise if it cannot compute."""
@@ -73,6 +80,8 @@ class CommitTickets:
         self._committer.not_published(bad)
         self.accepted += len(good)
         self.refused += len(bad)
+        if bad:
+            self.last_error = results.get(bad[0].key)
         if any(isinstance(results.get(decision.key), MetadataTooLong) for decision in bad):
             self._committer.shorten_metadata()
         if good or not bad:

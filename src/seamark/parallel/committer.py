@@ -210,6 +210,10 @@ class OffsetCommitter(Generic[Key]):
         self._guarded(self._read_queues)
         return {key: stay.frontier for key, stay in self._stays.items()}
 
+    def committed(self) -> dict[Key, int]:
+        """What the group has of each partition, as far as is known; -1 for nothing."""
+        return {key: -1 if stay.published is None else stay.published[0] for key, stay in self._stays.items()}
+
     def metrics(self) -> CommitterMetrics:
         return CommitterMetrics(
             self._runs,

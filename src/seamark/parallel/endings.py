@@ -60,13 +60,26 @@ class Endings:
         # With the bytes of the copy.
         self.dead_lettering: dict[Work, int] = {}
 
-    def done(self, works: Sequence[Work]) -> None:
-        self._over(works)
-        self._tally.done += len(works)
-        self._ratio.succeeded(len(works))
+    def done(self, works: Sequence[Work]) -> int:
+        """How many records that were; all are of one partition and term."""
+        over = Where.OVER
+        for work in works:
+            work.where = over
+        offsets = [work.offset for work in works]
+        if any(work.offsets is not None for work in works):
+            offsets = [offset for work in works for offset in work.offsets or (work.offset,)]
+        count = len(offsets)
+        self._committer.done(works[0].partition, works[0].term, offsets)
+        self._tally.done += count
+        self._ratio.succeeded(count)
+        return count
 
     def judge(self, work: Work, error: BaseException, now: float, letters: list[WriteDeadLetter]) -> str | None:
         """An attempt failed: decide what follows."""
+        if work in self.dead_lettering:
+            # It was given up by call while it ran; the copy on its way decides.
+            work.where = Where.DEAD_LETTERING
+            return None
         verdict = decide(work, error, self._retry, self._then, self._chance, len(self.parked))
         if isinstance(verdict, RunAgain):
             work.where = Where.RETRYING
@@ -75,10 +88,11 @@ class Endings:
             return None
         if isinstance(verdict, SendToDeadLetters):
             work.where = Where.DEAD_LETTERING
-            if work not in self.dead_lettering:
-                letters.append(self.send(work, verdict.topic, error))
+            letters.append(self.send(work, verdict.topic, error))
             return None
         if isinstance(verdict, SkipRecord):
+            # Held, as if it had been parked for a moment.
+            work.where = Where.PARKED
             return self.skip(work)
         self.park(work)
         return None if isinstance(verdict, ParkRecord) else verdict.reason
@@ -110,7 +124,7 @@ class Endings:
         self._budget.give_back(work.partition, size, 0)
         if not is_live:
             if work.where is Where.DEAD_LETTERING:
-                self._budget.give_back(work.partition, work.size_bytes)
+                self._budget.give_back(work.partition, work.size_bytes, work.count)
             return None
         if error is not None:
             if work.where is Where.DEAD_LETTERING:
@@ -119,25 +133,60 @@ class Endings:
         self._tally.dead_lettered += 1
         return self._give_up(work)
 
-    def drop(self, partition: TopicPartition) -> list[Work]:
-        """Forget what waits for an attempt or a decision of a partition that goes."""
-        dropped = self.retries.drop(lambda work: work.partition == partition)
-        dropped += [work for work in self.parked if work.partition == partition]
+    def parked_at(self, partition: TopicPartition, offset: int) -> Work | None:
+        return next((each for each in self.parked if (each.partition, each.offset) == (partition, offset)), None)
+
+    def held(self, partition: TopicPartition) -> list[Work]:
+        """What waits for an attempt, for a decision or for its copy to be written."""
+        return [work for work in (*self.retries, *self.parked, *self.dead_lettering) if work.partition == partition]
+
+    def drop(self, partition: TopicPartition, since: int = 0) -> list[Work]:
+        """Forget what waits for an attempt or a decision of a partition that goes, or is read again from ``since``."""
+        dropped = self.retries.drop(lambda work: work.partition == partition and work.offset >= since)
+        dropped += [work for work in self.parked if work.partition == partition and work.offset >= since]
         for work in dropped:
             self.parked.pop(work, None)
+            # Nobody can decide about it any more.
+            work.where = Where.WAITING
         return dropped
+
+    def release_orphans(self, partition: TopicPartition, since: int) -> None:
+        """The partition is read again from ``since``: its lanes no longer wait for copies of records from there on."""
+        for work in self.dead_lettering:
+            if work.partition == partition and work.offset >= since and work.where is Where.DEAD_LETTERING:
+                self._lanes.release([work])
+                work.lane = None
+
+    def decidable(self, partition: TopicPartition, offset: int, is_live: Callable[[Work], bool]) -> Work:
+        """The record that somebody wants to give up; UsageError if that cannot be."""
+        frontier = self._committer.frontiers().get(partition)
+        work: Work | None = frontier.item(offset) if frontier is not None else None
+        # At most once nothing is in flight, and a parked record is over for the group.
+        work = work or self.parked_at(partition, offset)
+        if work is None or not is_live(work):
+            raise UsageError(f"{partition} offset {offset} is not in flight here")
+        if work.offsets is not None:
+            # Also one row alone: when its call fails it is replaced by a record, which a copy under way would miss.
+            raise UsageError(f"{partition} offset {offset} runs in columns with {work.count - 1} others")
+        if work.where not in (Where.RUNNING, Where.RETRYING, Where.PARKED):
+            raise UsageError(f"{partition} offset {offset} cannot be given up: it is {work.where.value}")
+        return work
 
     def _give_up(self, work: Work) -> str | None:
         """The record will not be done, and the frontier may pass it."""
         if work.where is Where.OVER:
             return None
-        is_running = work.where is Where.RUNNING
+        where = work.where
         self._no_longer_waits(work)
         self._over([work])
-        if not is_running:
+        if where is Where.WAITING:
+            # Its batch failed while its copy was on its way; unless its partition goes, it waits for its turn.
+            if self._lanes.withdraw(work):
+                self._budget.give_back(work.partition, work.size_bytes, work.count)
+        elif where is not Where.RUNNING:
             # A running one keeps its lane and its bytes until its call ends.
             self._lanes.release([work])
-            self._budget.give_back(work.partition, work.size_bytes)
+            self._budget.give_back(work.partition, work.size_bytes, work.count)
         self._ratio.ended(is_given_up=True)
         return self._ratio.exceeded()
 
@@ -146,10 +195,19 @@ class Endings:
             self.retries.drop(lambda each: each is work)
         self.parked.pop(work, None)
 
-    def _over(self, works: Sequence[Work]) -> None:
+    def _over(self, works: Sequence[Work]) -> int:
         ends: dict[tuple[TopicPartition, int], list[int]] = {}
+        count = 0
         for work in works:
             work.where = Where.OVER
-            ends.setdefault((work.partition, work.term), []).append(work.offset)
+            offsets = ends.get((work.partition, work.term))
+            if offsets is None:
+                offsets = ends[work.partition, work.term] = []
+            if work.offsets is None:
+                offsets.append(work.offset)
+            else:
+                offsets += work.offsets
         for (partition, term), offsets in ends.items():
+            count += len(offsets)
             self._committer.done(partition, term, offsets)
+        return count

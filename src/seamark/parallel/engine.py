@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seamark.errors import UsageError
 from seamark.parallel.actions import (
     Action,
     PausePartitions,
@@ -26,20 +25,20 @@ from seamark.parallel.actions import (
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.budget import Budget, record_size
+from seamark.parallel.budget import Budget
 from seamark.parallel.commit_tickets import CommitTickets
 from seamark.parallel.committer import OffsetCommitter
 from seamark.parallel.endings import Endings
 from seamark.parallel.frontier import BrokenPromise
+from seamark.parallel.intake import Intake
 from seamark.parallel.lanes import Lanes
-from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Committed, Polled
+from seamark.parallel.ports import Committed, Polled, PolledColumns
 from seamark.parallel.settings import DeadLetter, Retry, Settings
 from seamark.parallel.stall import Stall, holding_back
 from seamark.parallel.starts import Starts
-from seamark.parallel.stays import Stay, Stays
+from seamark.parallel.stays import Stays
 from seamark.parallel.tally import Tally
-from seamark.parallel.withheld import Withheld, WithheldPoll
+from seamark.parallel.withheld import Withheld
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
@@ -55,9 +54,18 @@ class _Stopping:
 
 class Engine:
     def __init__(
-        self, settings: Settings, now: float, *, chance: Callable[[], float], seconds: Callable[[], float] | None = None
+        self,
+        settings: Settings,
+        now: float,
+        *,
+        chance: Callable[[], float],
+        seconds: Callable[[], float] | None = None,
+        ahead: int = 0,
     ) -> None:
-        """``chance`` gives numbers from 0 to 1 for jitter; ``seconds`` measures the committer's runs."""
+        """``chance`` gives numbers from 0 to 1 for jitter; ``seconds`` measures the committer's runs.
+
+        ``ahead`` calls are started beyond ``concurrency``, for a shell that keeps them until a handler is free.
+        """
         self.settings = settings
         self.tally = Tally()
         self._is_at_most_once = settings.delivery == "at_most_once"
@@ -68,8 +76,7 @@ class Engine:
             seconds=seconds or (lambda: 0.0),
         )
         self._tickets = CommitTickets(self._committer, settings.commit, now)
-        self._lanes = Lanes(settings.concurrency)
-        self._lane_of = lane_of(settings.order)
+        self._lanes = Lanes(settings.concurrency + ahead)
         self._starts = Starts(self._lanes, settings.batch)
         self._budget = Budget(settings.buffer_bytes, settings.buffer_records)
         self._endings = Endings(
@@ -84,6 +91,17 @@ class Engine:
         )
         self._stays = Stays(self._committer)
         self._withheld = Withheld()
+        self._intake = Intake(
+            settings,
+            self._stays,
+            self._committer,
+            self._lanes,
+            self._endings,
+            self._budget,
+            self._withheld,
+            self.tally,
+            drop_waiting=self._drop_waiting,
+        )
         self._stopping: _Stopping | None = None
         self._is_over = False
 
@@ -108,7 +126,7 @@ class Engine:
                 stay.is_draining = True
                 if self._is_at_most_once:
                     # What is committed already runs now or never.
-                    self._give_back(self._withheld.drop(partition))
+                    self._budget.give_back_works(self._withheld.drop(partition))
                 else:
                     self._drop_waiting(partition)
         return self._step(now)
@@ -138,34 +156,12 @@ class Engine:
     # What came and what became of it.
 
     def polled(self, polled: Polled, now: float) -> list[Action]:
-        partition = polled.partition
-        stay = self._stays.get(partition)
-        if stay is None or stay.is_draining:
-            self.tally.unowned += len(polled.records)
-            return self._step(now)
-        if polled.records:
-            first = polled.records[0].offset
-            if first < stay.position:
-                stay = self._start_over(partition, first)
-            works = self._works_of(stay, polled, now)
-            # In flight before anything can run (H17).
-            offsets = [record.offset for record in polled.records]
-            if self._is_at_most_once:
-                self._withheld.add(WithheldPoll(partition, stay.term, offsets, polled.position, works))
-            else:
-                by_offset = {work.offset: work for work in works}
-                items = [by_offset.get(offset) for offset in offsets]
-                self._committer.in_flight(partition, stay.term, offsets, items, polled.position)
-                self._lanes.add(works)
-            stay.position = max(offsets[-1] + 1, polled.position)
-            self.tally.polled += len(offsets)
-            self.tally.spared += len(offsets) - len(works)
-        elif polled.position > stay.position:
-            if self._is_at_most_once:
-                self._withheld.add(WithheldPoll(partition, stay.term, [], polled.position, []))
-            else:
-                self._committer.in_flight(partition, stay.term, [], [], polled.position)
-            stay.position = polled.position
+        self._intake.records(polled, now)
+        return self._step(now)
+
+    def polled_columns(self, columns: PolledColumns, now: float) -> list[Action]:
+        """As ``polled``, for handlers of columns: nothing is made per record."""
+        self._intake.columns(columns, now)
         return self._step(now)
 
     def succeeded(self, call: StartCall, now: float) -> list[Action]:
@@ -173,41 +169,58 @@ class Engine:
 
     def succeeded_all(self, calls: Sequence[StartCall], now: float) -> list[Action]:
         """As ``succeeded`` for each; a shell that reports what came together saves a step per call."""
-        works: list[Work] = []
-        for call in calls:
-            self._lanes.hold(call.works)
-            works += call.works
-        is_live = self._stays.is_live
-        live = [work for work in works if is_live(work)]
-        self.tally.late += len(works) - len(live)
-        done = [work for work in live if work.where is not Where.OVER]
-        self._endings.done(done)
-        self._tickets.ended(len(done))
-        self._lanes.release(works)
-        self._give_back(works)
+        over = Where.OVER
+        # Partition by partition: a look-up for each record would cost as much as all the rest.
+        for partition, works in self._lanes.end_calls(calls).items():
+            stay = self._stays.get(partition)
+            term = stay.term if stay is not None else None
+            done = [work for work in works if work.term == term and work.where is not over]
+            if len(done) < len(works):
+                self.tally.late += sum(work.count for work in works if work.term != term)
+            if done:
+                self._tickets.ended(self._endings.done(done))
+            self._lanes.release(works)
+            self._budget.give_back_all(partition, works)
         return self._step(now)
 
     def failed(self, call: StartCall, error: BaseException, now: float) -> list[Action]:
         """The handler raised, timed out or died; whatever it did, its records are not done."""
         letters: list[WriteDeadLetter] = []
         self._lanes.hold(call.works)
-        self.tally.late += sum(not self._stays.is_live(work) for work in call.works)
+        self.tally.late += sum(work.count for work in call.works if not self._stays.is_live(work))
         self.tally.failed += 1
-        staying = [work for work in call.works if self._is_ours(work)]
-        kept_lanes = {(work.partition, work.lane) for work in staying}
-        kept = set(staying)
-        going = [work for work in call.works if work not in kept]
-        self._lanes.release([work for work in going if (work.partition, work.lane) not in kept_lanes])
-        self._give_back(going)
+        staying = self._let_go(call.works, self._is_ours)
+        is_many = sum(work.count for work in call.works) > 1
+        if any(work.offsets is not None for work in staying):
+            staying = self._intake.taken_apart(staying)
         for work in staying:
             work.where = Where.WAITING
             work.error = error
             work.alone = True
-        if len(call.works) > 1 and not self._is_at_most_once:
+        if is_many and not self._is_at_most_once:
             self._lanes.retry(staying)
         else:
             self._judge(staying, error, now, letters)
         return [*letters, *self._step(now)]
+
+    def withdrawn(self, calls: Iterable[StartCall], now: float) -> list[Action]:
+        """These calls were never begun. What may run waits again; the rest is dropped, unfinished."""
+        for call in calls:
+            self._lanes.hold(call.works)
+            self._lanes.retry(
+                self._let_go(call.works, lambda work: self._stays.may_run(work) and work.where is not Where.OVER)
+            )
+        return self._step(now)
+
+    def _let_go(self, works: Sequence[Work], stays: Callable[[Work], bool]) -> list[Work]:
+        """Of the records of a call that is over, those that stay; the others are let go, and their lanes opened."""
+        staying = [work for work in works if stays(work)]
+        if len(staying) < len(works):
+            kept, kept_lanes = set(staying), {(work.partition, work.lane) for work in staying}
+            going = [work for work in works if work not in kept]
+            self._lanes.release([work for work in going if (work.partition, work.lane) not in kept_lanes])
+            self._budget.give_back_works(going)
+        return staying
 
     def dead_letter_written(self, work: Work, error: BaseException | None, now: float) -> list[Action]:
         self._stop_for(self._endings.written(work, error, is_live=self._stays.is_live(work)), now)
@@ -222,33 +235,33 @@ class Engine:
             if self._stays.is_live(work):
                 self._lanes.add([work])
             else:
-                self._give_back([work])
+                self._budget.give_back_works([work])
         for work in refused:
             if self._stays.may_run(work):
                 self._withheld.wait_again(work)
             else:
-                self._give_back([work])
+                self._budget.give_back_works([work])
         self._stop_for(reason, now)
         return self._step(now)
 
     def tick(self, now: float) -> list[Action]:
         return self._step(now)
 
-    def stop(self, now: float, drain: float | None = None) -> list[Action]:
-        """Start nothing more, wait for what is running, commit, end."""
-        self._begin_stop(now, None, drain)
+    def stop(self, now: float, drain: float | None = None, reason: str | None = None) -> list[Action]:
+        """Start nothing more, wait for what is running, commit, end. Asked again, the earlier deadline counts."""
+        self._begin_stop(now, reason, drain)
         return self._step(now)
 
     # What an operator says.
 
     def skip(self, partition: TopicPartition, offset: int, now: float) -> list[Action]:
         """Let the frontier pass a record that holds it back; what its handler reports later is of no account."""
-        self._stop_for(self._endings.skip(self._decidable(partition, offset)), now)
+        self._stop_for(self._endings.skip(self._endings.decidable(partition, offset, self._stays.is_live)), now)
         return self._step(now)
 
     def dead_letter(self, partition: TopicPartition, offset: int, now: float, topic: str | None = None) -> list[Action]:
         """Write the record to the dead-letter topic, then let the frontier pass it."""
-        work = self._decidable(partition, offset)
+        work = self._endings.decidable(partition, offset, self._stays.is_live)
         policy = self.settings.then if isinstance(self.settings.then, DeadLetter) else DeadLetter()
         return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
 
@@ -263,8 +276,24 @@ class Engine:
         return self._is_over
 
     @property
+    def is_stopping(self) -> bool:
+        return self._stopping is not None
+
+    @property
     def budget(self) -> Budget:
         return self._budget
+
+    @property
+    def lanes(self) -> Lanes:
+        return self._lanes
+
+    @property
+    def endings(self) -> Endings:
+        return self._endings
+
+    @property
+    def stays(self) -> Stays:
+        return self._stays
 
     @property
     def committer(self) -> OffsetCommitter[TopicPartition]:
@@ -282,16 +311,15 @@ class Engine:
 
     def next_at(self) -> float:
         """When ``tick`` has something to do at the latest."""
-        deadline = self._stopping.deadline if self._stopping is not None else None
-        times = (self._tickets.next_at(), self._endings.retries.next_at(), self._starts.next_at(), deadline)
+        stopping = self._stopping
+        times = [self._tickets.next_at(), None if stopping is None else stopping.deadline]
+        if stopping is None:
+            times.append(self._endings.retries.next_at())
+        if stopping is None or self._is_at_most_once:
+            times.append(self._starts.next_at())
         return min(time for time in times if time is not None)
 
     # Stays.
-
-    def _start_over(self, partition: TopicPartition, position: int) -> Stay:
-        """The partition is read from an earlier offset: a seek, or a log that was cut."""
-        self._drop_waiting(partition)
-        return self._stays.begin(partition, position)
 
     def _end_stay(self, partition: TopicPartition) -> None:
         if self._stays.get(partition) is not None:
@@ -299,32 +327,15 @@ class Engine:
             self._stays.end(partition)
             self._budget.released([partition])
 
-    def _drop_waiting(self, partition: TopicPartition) -> None:
+    def _drop_waiting(self, partition: TopicPartition, since: int = 0) -> None:
         """Forget what is not running of the partition; it stays in flight, so it is not committed."""
-        self._give_back(self._lanes.drop(partition))
-        self._give_back(self._endings.drop(partition))
-        self._give_back(self._withheld.drop(partition))
-
-    def _give_back(self, works: Iterable[Work]) -> None:
-        sizes: dict[TopicPartition, list[int]] = {}
-        for work in works:
-            sizes.setdefault(work.partition, []).append(work.size_bytes)
-        for partition, each in sizes.items():
-            self._budget.give_back(partition, sum(each), len(each))
-
-    def _works_of(self, stay: Stay, polled: Polled, now: float) -> list[Work]:
-        works = []
-        known = stay.known_done
-        for record in polled.records:
-            if known is not None and record.offset in known:
-                continue
-            size = record_size(record)
-            lane = self._lane_of(record.key)
-            works.append(
-                Work(polled.partition, stay.term, record.offset, record, lane=lane, size_bytes=size, since=now)
-            )
-        self._budget.hold(polled.partition, sum(work.size_bytes for work in works), len(works))
-        return works
+        self._budget.give_back_works(self._lanes.drop(partition, since))
+        held = self._endings.drop(partition, since)
+        if since:
+            self._lanes.release(held)
+            self._endings.release_orphans(partition, since)
+        self._budget.give_back_works(held)
+        self._budget.give_back_works(self._withheld.drop(partition, since))
 
     # Ends.
 
@@ -343,20 +354,15 @@ class Engine:
             work.attempts += 1
             self._stop_for(self._endings.judge(work, error, now, letters), now)
 
-    def _decidable(self, partition: TopicPartition, offset: int) -> Work:
-        frontier = self._committer.frontiers().get(partition)
-        work: Work | None = frontier.item(offset) if frontier is not None else None
-        if work is None or not self._stays.is_live(work):
-            raise UsageError(f"{partition} offset {offset} is not in flight here")
-        if work.where not in (Where.RUNNING, Where.RETRYING, Where.PARKED):
-            raise UsageError(f"{partition} offset {offset} cannot be given up: it is {work.where.value}")
-        return work
-
     # Each step.
 
     def _begin_stop(self, now: float, reason: str | None, drain: float | None = None) -> None:
+        deadline = now + (self.settings.drain if drain is None else drain)
         if self._stopping is None:
-            self._stopping = _Stopping(reason, now + (self.settings.drain if drain is None else drain))
+            self._stopping = _Stopping(reason, deadline)
+            self._intake.is_closed = True
+        else:
+            self._stopping.deadline = min(self._stopping.deadline, deadline)
 
     def _stop_for(self, reason: str | None, now: float) -> None:
         if reason is not None:
@@ -407,7 +413,7 @@ class Engine:
         """Whether a stop waits for something; at most once, also for what is committed and not yet run."""
         if self._lanes.calls or self._endings.dead_lettering:
             return True
-        return self._is_at_most_once and (self._tickets.is_under_way or self._lanes.waiting_count > 0)
+        return self._is_at_most_once and (self._tickets.is_under_way or self._lanes.ready_count > 0)
 
     def _finish_stop(self, stopping: _Stopping, now: float, actions: list[Action]) -> None:
         if self._is_over:

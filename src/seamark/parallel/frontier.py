@@ -7,7 +7,7 @@ filter hid them. An offset in a gap is never in flight, so it holds nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
@@ -168,6 +168,13 @@ class Frontier(Generic[Item]):
 
     def item(self, offset: int) -> Item | None:
         return self._in_flight.get(offset)
+
+    def replace_items(self, items: Mapping[int, Item]) -> None:
+        """What ``first`` and ``item`` give from now on for those of these offsets that are in flight."""
+        held = self._in_flight
+        for offset, item in items.items():
+            if offset in held:
+                held[offset] = item
 
     def is_in_flight(self, offset: int) -> bool:
         return offset in self._in_flight

@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 from seamark.errors import UsageError
+from seamark.parallel.actions import StartCall
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
+
+# Not a lane, unlike None, which is a lane with nothing behind its first record.
+_NONE: Any = object()
 
 
 class _PartitionLanes:
@@ -59,9 +64,9 @@ class Lanes:
         return self._waiting_count
 
     def has_waiting(self, name: TopicPartition) -> bool:
-        """Whether records of the partition could still be started."""
+        """Whether records of the partition can be started; those behind a running or a parked one cannot."""
         partition = self._partitions.get(name)
-        return partition is not None and bool(partition.ready or any(partition.lanes.values()))
+        return partition is not None and bool(partition.ready)
 
     def lane_count(self) -> int:
         """Lanes that exist now."""
@@ -70,22 +75,60 @@ class Lanes:
     def running(self) -> list[Work]:
         return list(self._running)
 
+    def held(self, name: TopicPartition) -> list[Work]:
+        """All that waits or runs of the partition."""
+        works = [work for work in self._running if work.partition == name]
+        partition = self._partitions.get(name)
+        if partition is not None:
+            works += partition.ready
+            works += chain.from_iterable(queue for queue in partition.lanes.values() if queue)
+        return works
+
     def add(self, works: Iterable[Work]) -> None:
         """Records in offset order, as polled."""
+        name: TopicPartition | None = None
+        count = 0
         for work in works:
-            self._waiting_count += 1
-            partition = self._partition(work.partition)
+            count += work.count
+            if work.partition is not name:
+                name = work.partition
+                partition = self._partition(name)
+                lanes = partition.lanes
             lane = work.lane
             if lane is not None:
-                if lane in partition.lanes:
-                    queue = partition.lanes[lane]
+                if lane in lanes:
+                    queue = lanes[lane]
                     if queue is None:
-                        partition.lanes[lane] = deque((work,))
+                        lanes[lane] = deque((work,))
                     else:
                         queue.append(work)
                     continue
-                partition.lanes[lane] = None
+                lanes[lane] = None
             self._make_ready(partition, work)
+        self._waiting_count += count
+
+    def take_singles(self) -> list[StartCall]:
+        """All that may start, each record in a call of its own."""
+        free = min(self._ready_count, self.concurrency - self._calls)
+        calls: list[StartCall] = []
+        if free <= 0:
+            return calls
+        turns, running, where = self._turns, self._running, Where.RUNNING
+        for _ in range(free):
+            partition = turns.popleft()
+            ready = partition.ready
+            work = ready.popleft()
+            if ready:
+                turns.append(partition)
+            else:
+                partition.is_in_turn = False
+            work.where = where
+            running[work] = None
+            calls.append(StartCall((work,)))
+        self._ready_count -= free
+        self._waiting_count -= free
+        self._calls += free
+        return calls
 
     def take(self) -> Work | None:
         """One record to run in a call of its own, or None if nothing may start."""
@@ -100,10 +143,11 @@ class Lanes:
         batch: list[Work] = []
         if self._calls >= self.concurrency:
             return batch
-        while len(batch) < limit and self._turns:
+        room = limit
+        while room > 0 and self._turns:
             partition = self._turns.popleft()
             work = partition.ready[0]
-            if work.alone and batch:
+            if batch and (work.alone or work.count > room):
                 # It starts a call of its own, the next one.
                 self._turns.appendleft(partition)
                 break
@@ -114,14 +158,15 @@ class Lanes:
             else:
                 partition.is_in_turn = False
             batch.append(work)
+            room -= work.count
             if work.alone:
                 break
-            if work.lane is not None and len(batch) < limit:
-                self._take_followers(partition, work.lane, batch, limit)
+            if work.lane is not None and room > 0:
+                room = self._take_followers(partition, work.lane, batch, room)
         if batch:
             self._calls += 1
-            self._waiting_count -= len(batch)
             for work in batch:
+                self._waiting_count -= work.count
                 work.where = Where.RUNNING
                 self._running[work] = None
         return batch
@@ -135,22 +180,56 @@ class Lanes:
         """The handler call is over, but the records are not: their lanes stay closed until ``retry`` or ``release``."""
         self._end_call(batch)
 
+    def end_calls(self, calls: Iterable[StartCall]) -> dict[TopicPartition, list[Work]]:
+        """As ``hold`` for each; gives their records by partition."""
+        found: dict[TopicPartition, list[Work]] = {}
+        running = self._running
+        for call in calls:
+            for work in call.works:
+                if running.pop(work, work) is not None:
+                    raise UsageError(f"{work!r} ended, but it was not running")
+                works = found.get(work.partition)
+                if works is None:
+                    found[work.partition] = [work]
+                else:
+                    works.append(work)
+            self._calls -= 1
+        return found
+
     def release(self, works: Sequence[Work]) -> None:
         """Records that are held, not running, are over: open their lanes."""
-        previous = None
+        previous: Hashable = None
+        name: TopicPartition | None = None
+        partition: _PartitionLanes | None = None
         for work in works:
-            if work.lane is None or (work.lane, work.partition) == previous:
+            lane = work.lane
+            if lane is None:
                 continue
+            if work.partition is not name and work.partition != name:
+                name, previous = work.partition, None
+                partition = self._partitions.get(name)
             # Records of one lane stand side by side in a batch, and the lane is opened once.
-            previous = work.lane, work.partition
-            self._open(work)
+            if partition is None or lane == previous:
+                continue
+            previous = lane
+            lanes = partition.lanes
+            queue = lanes.get(lane, _NONE)
+            if queue is _NONE:
+                continue
+            if queue:
+                following = queue.popleft()
+                if not queue:
+                    lanes[lane] = None
+                self._make_ready(partition, following)
+            else:
+                del lanes[lane]
 
     def retry(self, works: Sequence[Work]) -> None:
         """Held records of partitions that are still there may run again, each before what waits in its lane."""
         seen: dict[tuple[Hashable, TopicPartition], list[Work]] = {}
         for work in works:
             work.where = Where.WAITING
-            self._waiting_count += 1
+            self._waiting_count += work.count
             if work.lane is None:
                 self._make_ready(self._partition(work.partition), work)
             else:
@@ -161,31 +240,61 @@ class Lanes:
             if len(lane_works) > 1:
                 partition.lanes[lane] = deque(chain(lane_works[1:], partition.lanes.get(lane) or ()))
 
-    def drop(self, name: TopicPartition) -> list[Work]:
+    def drop(self, name: TopicPartition, since: int = 0) -> list[Work]:
         """Forget what waits of a partition that went away; the records that were forgotten and not running.
 
         A lane whose record is running stays closed until that call ends: the same key may come back with the partition,
-        and two calls for one key must not be under way.
+        and two calls for one key must not be under way. With ``since`` only what stands at that offset or behind is
+        forgotten, and lanes of held records are left to ``release``.
         """
         partition = self._partitions.get(name)
         if partition is None:
             return []
-        dropped = list(partition.ready)
-        for queue in partition.lanes.values():
-            if queue:
-                dropped.extend(queue)
-        self._ready_count -= len(partition.ready)
-        self._waiting_count -= len(dropped)
-        partition.ready.clear()
-        if partition.is_in_turn:
+        dropped = [work for work in partition.ready if work.offset >= since]
+        # A lane without its first record is empty: what waits in it comes behind.
+        gone = {work.lane for work in dropped}
+        running = {work.lane for work in self._running if work.partition == name}
+        lanes: dict[Hashable, deque[Work] | None] = {}
+        for lane, queue in partition.lanes.items():
+            dropped.extend(work for work in queue or () if work.offset >= since)
+            if lane in running or (since and lane not in gone):
+                lanes[lane] = deque(work for work in queue or () if work.offset < since) or None
+        partition.lanes = lanes
+        ready_before = len(partition.ready)
+        partition.ready = deque(work for work in partition.ready if work.offset < since)
+        self._ready_count -= ready_before - len(partition.ready)
+        self._waiting_count -= sum(work.count for work in dropped)
+        if partition.is_in_turn and not partition.ready:
             partition.is_in_turn = False
             self._turns.remove(partition)
-        partition.lanes = {
-            work.lane: None for work in self._running if work.partition == name and work.lane is not None
-        }
-        if not partition.lanes:
+        if not partition.lanes and not partition.ready:
             del self._partitions[name]
         return dropped
+
+    def withdraw(self, work: Work) -> bool:
+        """Take out a record that waits, as it is over; False if it does not wait here."""
+        partition = self._partitions.get(work.partition)
+        if partition is None:
+            return False
+        queue = partition.lanes.get(work.lane) if work.lane is not None else None
+        if work in partition.ready:
+            partition.ready.remove(work)
+            self._ready_count -= 1
+            if not partition.ready:
+                partition.is_in_turn = False
+                self._turns.remove(partition)
+            self.release([work])
+        elif queue and work in queue:
+            queue.remove(work)
+            partition.lanes[work.lane] = queue or None
+        else:
+            return False
+        self._waiting_count -= work.count
+        return True
+
+    def forget_rows(self, count: int) -> None:
+        """So many rows of waiting works are no longer theirs."""
+        self._waiting_count -= count
 
     def _partition(self, name: TopicPartition) -> _PartitionLanes:
         partition = self._partitions.get(name)
@@ -193,31 +302,22 @@ class Lanes:
             partition = self._partitions[name] = _PartitionLanes()
         return partition
 
-    def _take_followers(self, partition: _PartitionLanes, lane: Hashable, batch: list[Work], limit: int) -> None:
+    def _take_followers(self, partition: _PartitionLanes, lane: Hashable, batch: list[Work], room: int) -> int:
+        """Add what waits behind; gives the room that is left."""
         queue = partition.lanes[lane]
-        while queue and len(batch) < limit and not queue[0].alone:
-            batch.append(queue.popleft())
+        while queue and room > 0 and queue[0].count <= room and not queue[0].alone:
+            work = queue.popleft()
+            batch.append(work)
+            room -= work.count
         if not queue:
             partition.lanes[lane] = None
+        return room
 
     def _end_call(self, batch: Sequence[Work]) -> None:
         for work in batch:
             if self._running.pop(work, work) is not None:
                 raise UsageError(f"{work!r} ended, but it was not running")
         self._calls -= 1
-
-    def _open(self, work: Work) -> None:
-        partition = self._partitions.get(work.partition)
-        if partition is None or work.lane not in partition.lanes:
-            return
-        queue = partition.lanes[work.lane]
-        if queue:
-            following = queue.popleft()
-            if not queue:
-                partition.lanes[work.lane] = None
-            self._make_ready(partition, following)
-        else:
-            del partition.lanes[work.lane]
 
     def _make_ready(self, partition: _PartitionLanes, work: Work) -> None:
         partition.ready.append(work)

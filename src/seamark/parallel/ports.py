@@ -7,7 +7,7 @@ adapter only says when a partition came and went, and the runtime stamps what it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
@@ -68,6 +68,15 @@ class Rebalance(Protocol):
         """These are somebody else's already; commits count no more."""
 
 
+class PolledColumns(NamedTuple):
+    """Records of one partition as a ``pyarrow.RecordBatch``, with their offsets, upwards; ``position`` as above."""
+
+    partition: TopicPartition
+    batch: Any
+    offsets: list[int]
+    position: int = -1
+
+
 CommitDone = Callable[[Mapping[TopicPartition, BaseException | None]], object]
 ProduceDone = Callable[[BaseException | None], object]
 
@@ -85,16 +94,33 @@ class KafkaPort(Protocol):
     def commit(
         self, offsets: Mapping[TopicPartition, ToCommit], done: CommitDone | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, BaseException | None]:
-        """With ``done``, return at once and call it from a later ``poll``; else wait. Errors are per partition.
+        """With ``done``, return at once and call it from a later call; else wait. Errors are per partition.
 
-        Commits take effect in the order of the calls: one that waits lets those before it end first.
+        Commits take effect in the order of the calls: one that waits lets those before it end first. A partition whose
+        outcome is not known counts as refused.
         """
 
     def produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, done: ProduceDone) -> None:
-        """Write a record; ``done`` is called from a later ``poll``, once it is stored or refused."""
+        """Write a record; ``done`` is called once it is stored or refused, on any thread."""
 
     def wake(self) -> None:
         """End a waiting ``poll``; the one call that other threads may make."""
 
     def close(self, timeout: float) -> None:
         """Leave the group, which revokes what is assigned."""
+
+
+@runtime_checkable
+class LogEndsPort(Protocol):
+    """A port that knows, without asking anybody, where logs ended when they were last read."""
+
+    def log_ends(self) -> Mapping[TopicPartition, int]:
+        """By partition; those of which nothing is known are left out."""
+
+
+@runtime_checkable
+class ColumnsPort(Protocol):
+    """A port that can also hand out columns, without an object per record."""
+
+    def poll_columns(self, timeout: float, max_bytes: int) -> Sequence[PolledColumns]:
+        """As ``poll``; a partition whose position moved without records comes with an empty batch of None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
@@ -151,6 +151,9 @@ class RetryQueue:
             self._heap = [entry for entry in self._heap if not should_drop(entry[2])]
             heapq.heapify(self._heap)
         return dropped
+
+    def __iter__(self) -> Iterator[Work]:
+        return (work for _, _, work in self._heap)
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -219,6 +219,11 @@ class Settings:
             _whole("done_ahead", self.done_ahead, least=0)
 
     @property
+    def wants_columns(self) -> bool:
+        """Whether records can be handled as columns from the fetch on: nothing looks at single keys."""
+        return self.batch is not None and self.batch.arrow and self.order is not Order.KEY
+
+    @property
     def metadata_length(self) -> int:
         """Characters that the done-ahead map may take; 0 writes none."""
         if isinstance(self.done_ahead, bool):

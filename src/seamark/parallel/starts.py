@@ -10,6 +10,7 @@ from seamark.parallel.settings import Batch
 class Starts:
     def __init__(self, lanes: Lanes, batch: Batch | None) -> None:
         self._lanes = lanes
+        self._is_single = batch is None
         self._size = batch.records if batch else 1
         self._wait = batch.wait if batch else 0.0
         # When records that could start were first left waiting for a fuller batch.
@@ -18,6 +19,8 @@ class Starts:
     def calls(self, now: float) -> list[StartCall]:
         """The calls that start now."""
         lanes = self._lanes
+        if self._is_single:
+            return lanes.take_singles()
         started: list[StartCall] = []
         while lanes.ready_count and lanes.calls < lanes.concurrency:
             if lanes.waiting_count < self._size:

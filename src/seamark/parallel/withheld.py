@@ -7,6 +7,7 @@ and is not lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from seamark.parallel.work import Work
@@ -42,7 +43,8 @@ class Withheld:
 
     def take(self) -> tuple[list[WithheldPoll], list[Work]]:
         """The polls to put in flight now, and all records that the commit made next will cover."""
-        polls, works = self._polls, self._refused
+        # Refusals may have been heard of in another order than the records'.
+        polls, works = self._polls, sorted(self._refused, key=lambda work: work.offset)
         self._polls, self._refused = [], []
         for poll in polls:
             works += poll.works
@@ -55,24 +57,57 @@ class Withheld:
     def answered(
         self, ticket: int, results: Mapping[TopicPartition, BaseException | None]
     ) -> tuple[list[Work], list[Work]]:
-        """The records that are committed, and those of partitions that were refused or not mentioned."""
+        """The records that are committed, and those of partitions that were refused or not mentioned.
+
+        A commit that was taken covers those sent before it, whose answers may come later or never.
+        """
         accepted: list[Work] = []
         refused: list[Work] = []
-        for work in self._by_ticket.pop(ticket, []):
-            is_accepted = work.partition in results and results[work.partition] is None
-            (accepted if is_accepted else refused).append(work)
+        for earlier in [each for each in self._by_ticket if each <= ticket]:
+            left: list[Work] = []
+            for work in self._by_ticket.pop(earlier):
+                is_accepted = work.partition in results and results[work.partition] is None
+                (accepted if is_accepted else left).append(work)
+            if earlier == ticket:
+                refused = left
+            else:
+                self.sent(earlier, left)
         return accepted, refused
 
     def wait_again(self, work: Work) -> None:
         """The record waits for another commit."""
         self._refused.append(work)
 
-    def drop(self, partition: TopicPartition) -> list[Work]:
-        """Forget the records of a partition that goes, but for those whose commit is under way."""
-        dropped = [work for work in self._refused if work.partition == partition]
-        self._refused = [work for work in self._refused if work.partition != partition]
-        for poll in self._polls:
+    def drop(self, partition: TopicPartition, since: int = 0) -> list[Work]:
+        """Forget the records of a partition that goes, but for those whose commit is under way.
+
+        With ``since`` only what stands at that offset or behind is forgotten.
+        """
+        dropped, kept = _split(self._refused, partition, since)
+        self._refused = kept
+        polls, self._polls = self._polls, []
+        for poll in polls:
+            gone, works = _split(poll.works, partition, since)
+            dropped += gone
             if poll.partition == partition:
-                dropped += poll.works
-        self._polls = [poll for poll in self._polls if poll.partition != partition]
+                offsets = [offset for offset in poll.offsets if offset < since]
+                poll = poll._replace(offsets=offsets, position=min(poll.position, since), works=works)
+            if poll.offsets or poll.partition != partition:
+                self._polls.append(poll)
         return dropped
+
+    def offsets(self, partition: TopicPartition) -> list[int]:
+        """The first offset of each poll that is not yet committed."""
+        return [poll.offsets[0] for poll in self._polls if poll.partition == partition and poll.offsets]
+
+    def renew(self, partition: TopicPartition, term: int) -> list[Work]:
+        """The partition goes on in another term: the records that wait here, whose terms are the caller's to set."""
+        self._polls = [poll._replace(term=term) if poll.partition == partition else poll for poll in self._polls]
+        works = chain(self._refused, *self._by_ticket.values(), *(poll.works for poll in self._polls))
+        return [work for work in works if work.partition == partition]
+
+
+def _split(works: Sequence[Work], partition: TopicPartition, since: int) -> tuple[list[Work], list[Work]]:
+    """Those of the partition from ``since`` on, and the others."""
+    gone = [work for work in works if work.partition == partition and work.offset >= since]
+    return gone, [work for work in works if work.partition != partition or work.offset < since]

@@ -29,6 +29,10 @@ class Where(enum.Enum):
 
 
 class Work:
+    # Of a record by itself. Not slots: nothing is stored for each.
+    offsets: list[int] | None = None
+    count = 1
+
     __slots__ = (
         "alone",
         "attempts",
@@ -49,7 +53,6 @@ class Work:
         term: int,
         offset: int,
         record: Any,
-        *,
         lane: Hashable = None,
         size_bytes: int = 0,
         since: float = 0.0,
@@ -71,3 +74,25 @@ class Work:
 
     def __repr__(self) -> str:
         return f"Work({self.partition} @ {self.offset}, term={self.term}, {self.where.value}, attempts={self.attempts})"
+
+
+class Piece(Work):
+    """Records that are handled as columns: ``record`` is a piece of columns, ``offsets`` are those of its rows."""
+
+    __slots__ = ("count", "offsets")
+    offsets: list[int]
+    count: int
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        term: int,
+        offsets: list[int],
+        record: Any,
+        lane: Hashable = None,
+        size_bytes: int = 0,
+        since: float = 0.0,
+    ) -> None:
+        super().__init__(partition, term, offsets[0], record, lane, size_bytes, since)
+        self.offsets = offsets
+        self.count = len(offsets)

@@ -38,6 +38,7 @@ class KafkaPython:
         self._committed: dict[str, int] = {}
         self._owned: list[int] = []
         self._read: list[str] = []
+        self._failure: BaseException | None = None
 
     def create(self, topic: str, partitions: int) -> None:
         self._admin.create_topics([NewTopic(topic, partitions, 1)])
@@ -69,6 +70,14 @@ class KafkaPython:
         self._thread.start()
 
     def _run(self, consumer: Any) -> None:
+        try:
+            self._read_on(consumer)
+        except BaseException as failure:
+            # Told by the next status: a member that ended by itself would look like one that waits.
+            self._failure = failure
+            raise
+
+    def _read_on(self, consumer: Any) -> None:
         while not self._is_stopping.is_set():
             for records in consumer.poll(timeout_ms=100).values():
                 self._read += [record.value.decode() for record in records]
@@ -82,6 +91,8 @@ class KafkaPython:
         consumer.close()
 
     def status(self) -> dict[str, Any]:
+        if self._failure is not None:
+            raise self._failure
         return {"owned": self._owned, "read": list(self._read)}
 
     def commit(self) -> dict[str, int]:

@@ -213,7 +213,7 @@ class World:
             position = found[-1].offset + 1
             member.positions[partition] = position
             shown = position if self.random.random() < 0.5 else -1
-            member.perform(member.engine.polled(Polled(partition, found, shown), self.now))
+            member.perform(member.engine.polled(Polled(TopicPartition(*partition), found, shown), self.now))
 
     def finish(self, member):
         if not member.calls:
@@ -304,12 +304,14 @@ class World:
             position = max(0, member.positions[partition] - self.random.randrange(1, 10))
             if any(position <= record.offset < member.positions[partition] for record in self.log[partition]):
                 member.positions[partition] = position
-                # What lies before the sought offset is over for this member: that is what a seek says.
-                self.over[partition] |= {record.offset for record in self.log[partition] if record.offset < position}
-                member.stays[partition] = Stay(position, ())
+                # What lies before the sought offset goes on as if nothing had happened.
+                before = member.stays[partition]
+                known = [each for each in before.known if each < position]
+                stay = member.stays[partition] = Stay(min(before.start, position), known)
+                stay.done = {offset for offset in before.done if offset < position}
                 found = [record for record in self.log[partition] if record.offset >= position][:1]
                 member.positions[partition] = found[0].offset + 1
-                member.perform(member.engine.polled(Polled(partition, found, -1), self.now))
+                member.perform(member.engine.polled(Polled(TopicPartition(*partition), found, -1), self.now))
                 self.seen["sought"] += 1
 
     def stop(self, member):

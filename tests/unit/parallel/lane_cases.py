@@ -11,7 +11,8 @@ OTHERS = TopicPartition("orders", 1)
 
 def work(offset, lane=None, partition=ORDERS, term=1, **keywords):
     record = SimpleNamespace(offset=offset, key=lane, value=b"v", headers=(), timestamp_ms=7)
-    return Work(partition, term, offset, record, lane=lane, **keywords)
+    # Equal, but not the same: each poll has its own.
+    return Work(TopicPartition(*partition), term, offset, record, lane=lane, **keywords)
 
 
 def works(lanes, partition=ORDERS):

@@ -93,6 +93,18 @@ def test_a_batch_may_hold_followers_of_a_key_side_by_side_in_order():
     assert offsets(lanes.take_batch(4)) == [4]
 
 
+def test_a_lane_whose_records_come_from_several_polls_is_opened_once():
+    lanes = Lanes(2)
+    lanes.add(works("aaa"))
+    lanes.finish(lanes.take_batch(2))
+    [last] = lanes.take_batch(2)
+    lanes.add([work(3, "a")])
+    assert lanes.take_batch(2) == []
+    lanes.finish([last])
+    assert offsets(lanes.take_batch(2)) == [3]
+    assert lanes.lane_count() == 1
+
+
 def test_a_batch_is_one_call():
     lanes = Lanes(1)
     lanes.add(works("...."))

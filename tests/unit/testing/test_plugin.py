@@ -129,8 +129,11 @@ def test_it(seamark_topic):
     loaded = {"asyncio", "uvloop", "seamark.broker", "seamark.wire", "cramjam"} & set(sys.modules)
     assert loaded == set()
 """,
+        # Plugins of others that load an event loop by themselves.
         "-p",
         "no:hypothesispytest",
+        "-p",
+        "no:anyio",
         uses_a_client=False,
     )
     assert "1 passed" in ran.stdout, ran.stdout + ran.stderr

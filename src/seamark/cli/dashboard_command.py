@@ -1,0 +1,223 @@
+"""``seamark dashboard``: groups, topics and resets of clusters in a browser.
+
+It listens on this machine only, unless it is given TLS or told that a proxy before it does that. Changes are off unless
+they are allowed. The token to log in with is printed once, in a link; one of your own comes from the environment or a
+file, never from the command line, where others could read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
+from seamark.cli.durations import duration_text, seconds_of, time_ms_of
+from seamark.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from seamark.dashboard.sight import Limits
+
+_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
+_Cluster = Annotated[
+    list[str],
+    typer.Option(
+        "--cluster", metavar="NAME=HOST:PORT|FILE", help="A cluster by address or properties; may be repeated."
+    ),
+]
+_Every = Annotated[str, typer.Option("--every", metavar="10s", help="How often to look at a cluster.")]
+_Reset = Annotated[
+    str,
+    typer.Option("--reset", metavar="earliest|latest", help="Where a partition without a commit is counted from."),
+]
+_AllowChanges = Annotated[bool, typer.Option("--allow-changes", help="Let those who log in reset groups.")]
+_State = Annotated[
+    str, typer.Option("--state", metavar="DIR", help="Where history and plans are kept; by default in your home.")
+]
+_TokenFile = Annotated[
+    str, typer.Option("--token-file", metavar="FILE", help="The token to log in with; or SEAMARK_DASHBOARD_TOKEN.")
+]
+_Certificate = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Serve with TLS: the certificate chain.")]
+_Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
+_Proxy = Annotated[
+    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front: other addresses may be listened at.")
+]
+_AlertUrl = Annotated[
+    str,
+    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook that is told of trouble."),
+]
+_AlertOver = Annotated[
+    list[str], typer.Option("--alert-over", metavar="10m|1000", help="Trouble is also to be further behind than this.")
+]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESSES = re.compile(r"[^,=]+:\d+(,[^,=]+:\d+)*")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("dashboard")(dashboard)
+
+
+def dashboard(
+    listen: _Listen = "127.0.0.1:8088",
+    cluster: _Cluster = [],  # noqa: B006 - typer wants the default itself
+    every: _Every = "10s",
+    reset: _Reset = "earliest",
+    allow_changes: _AllowChanges = False,
+    state: _State = "",
+    token_file: _TokenFile = "",
+    tls_cert: _Certificate = "",
+    tls_key: _Key = "",
+    behind_proxy: _Proxy = False,
+    alert_url: _AlertUrl = "",
+    alert_over: _AlertOver = [],  # noqa: B006
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """See groups, lag and topics in a browser.
+
+    One line on standard output has the link to log in with. Nothing can be changed without --allow-changes.
+    """
+    if reset not in ("earliest", "latest"):
+        raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
+    pause = seconds_of(every)
+    if bool(tls_cert) != bool(tls_key):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    check_listen(listen, is_secured=bool(tls_cert) or behind_proxy)
+    configs = clusters(cluster, bootstrap, config, option)
+    limits = limits_of(alert_over)
+    given = given_token(token_file)
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise MissingExtra("the dashboard", "dashboard") from None
+    from seamark.client import Admin
+    from seamark.dashboard.access import Access, new_token
+    from seamark.dashboard.app import Dashboard
+    from seamark.dashboard.serving import Server
+    from seamark.dashboard.sight import Sight
+    from seamark.dashboard.wording import Wording
+    from seamark.monitor.history import History
+    from seamark.monitor.targets import parse_target
+    from seamark.monitor.webhook import Webhook
+
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    directory = state_directory(state)
+    token = given or new_token()
+    wording = Wording(
+        duration_text,
+        lambda text: parse_target(
+            text, now_ms=int(time.time() * 1000), time_ms_of=time_ms_of, seconds_of=seconds_of
+        ),
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        history = History(directory / "history.sqlite3")
+        stack.callback(history.close)
+        webhook = None
+        if alert_url:
+            webhook = Webhook(alert_url)
+            stack.callback(webhook.close)
+        sights = []
+        for name, options in configs.items():
+            sight = Sight(
+                name, Admin(options), history, every=pause, reset=reset, limits=limits, webhook=webhook
+            )  # fmt: skip
+            stack.callback(sight.close)
+            sights.append(sight)
+        made = Dashboard(
+            sights, Access(token, time.monotonic), wording, plans=directory / "plans" if allow_changes else None,
+            is_secure=bool(tls_cert) or behind_proxy,
+        )  # fmt: skip
+        server = stack.enter_context(Server(made, listen, certificate=tls_cert, key=tls_key))
+        for sight in sights:
+            sight.start()
+        url = f"{'https' if tls_cert else 'http'}://{server.address}"
+        # A token that the user chose is known to them and is not shown.
+        typer.echo(f"ready dashboard={url}/login" if given else f"ready dashboard={url}/login#{token}")
+        ended.wait()
+
+
+def check_listen(listen: str, *, is_secured: bool) -> None:
+    """UsageError if others could reach it without anything that keeps the token secret on its way."""
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        is_local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_local = host == "localhost"
+    if not is_local and not is_secured:
+        raise UsageError(
+            f"--listen {listen}: others can reach that address, so give --tls-cert and --tls-key, or --behind-proxy if "
+            "something with TLS stands before it"
+        )
+
+
+def clusters(named: list[str], bootstrap: str, config: str, options: list[str]) -> dict[str, dict[str, str]]:
+    """The client configuration of each cluster by its name; ``-o`` counts for all of them."""
+    found: dict[str, dict[str, str]] = {}
+    for text in named:
+        name, mark, where = text.partition("=")
+        if not mark or not where or not _NAME.fullmatch(name):
+            raise UsageError(
+                f"--cluster {text!r}: it must be NAME=HOST:PORT or NAME=FILE, the name of letters, digits, . _ -"
+            )
+        if name in found:
+            raise UsageError(f"--cluster {name}: there are two of that name")
+        given = (
+            [f"{key}={value}" for key, value in read_properties(Path(where)).items()]
+            if not _ADDRESSES.fullmatch(where)
+            else []
+        )
+        found[name] = client_config("" if given else where, "", [*given, *options])
+    if bootstrap or config or not found:
+        if "main" in found:
+            raise UsageError("--cluster main: the cluster of --bootstrap has that name already")
+        found = {"main": client_config(bootstrap, config, options), **found}
+    return found
+
+
+def limits_of(texts: list[str]) -> Limits:
+    """Records, or seconds where a unit is written; of several the last of a kind counts."""
+    from seamark.dashboard.sight import Limits
+
+    records = [int(text) for text in texts if text.isdecimal()]
+    seconds = [seconds_of(text) for text in texts if not text.isdecimal()]
+    return Limits(records[-1] if records else None, seconds[-1] if seconds else None)
+
+
+def given_token(path: str) -> str:
+    """The user's own token, or empty."""
+    from seamark.dashboard.access import SHORTEST_TOKEN
+
+    if path:
+        try:
+            token = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--token-file {path}: it cannot be read ({error.__class__.__name__})") from None
+        source = f"--token-file {path}"
+    else:
+        token, source = os.environ.get("SEAMARK_DASHBOARD_TOKEN", "").strip(), "SEAMARK_DASHBOARD_TOKEN"
+    if (path or token) and len(token) < SHORTEST_TOKEN:
+        raise UsageError(f"{source}: a token has at least {SHORTEST_TOKEN} characters")
+    return token
+
+
+def state_directory(path: str) -> Path:
+    """Where history and plans are kept, made if it is not there."""
+    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    directory = Path(path) if path else Path(root) / "seamark" / "dashboard"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--state {directory}: it cannot be made ({error.strerror})") from None
+    return directory

@@ -1,0 +1,312 @@
+"""The web application: which address is which page, who may see it, and what every answer carries.
+
+Only this file and ``serving`` know the web framework. Every page but the login needs a session; every POST needs the
+session's form secret; a page that changes something exists only where changes are allowed. An error is a page with its
+sentence.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from seamark.dashboard import access as access_rules
+from seamark.dashboard.access import LOGIN_COOKIE, SESSION_COOKIE, SESSION_S, Access, Session
+from seamark.dashboard.changes import Changes
+from seamark.dashboard.changes_pages import applied_page, changes_page, plan_page, reset_page, target_text
+from seamark.dashboard.clusters_page import clusters_page, error_page, login_page
+from seamark.dashboard.group_page import group_page
+from seamark.dashboard.groups_page import groups_page
+from seamark.dashboard.layout import Context
+from seamark.dashboard.listing import Query
+from seamark.dashboard.live import Streams
+from seamark.dashboard.response_headers import ResponseHeaders
+from seamark.dashboard.sight import NotFound, Sight
+from seamark.dashboard.topics_page import ORDERS as TOPIC_ORDERS
+from seamark.dashboard.topics_page import Topics, topic_page, topics_page
+from seamark.dashboard.wording import Wording
+from seamark.errors import SeamarkError, UsageError
+from seamark.plans import PlanRefused
+
+_STATIC = Path(__file__).with_name("static")
+_MOST_FORM_BYTES = 64 << 10
+_THEMES = ("light", "dark")
+
+Form = Mapping[str, Sequence[str]]
+PageOf = Callable[[Request, Context], str]
+ActionOf = Callable[[Context, Form], str]
+
+
+class Dashboard:
+    """The application of several clusters; ``plans`` is where applied plans are kept, None forbids changes."""
+
+    def __init__(
+        self,
+        sights: Sequence[Sight],
+        access: Access,
+        wording: Wording,
+        *,
+        plans: Path | None = None,
+        is_secure: bool = False,
+    ) -> None:
+        self.streams = Streams()
+        self._sights = {sight.name: sight for sight in sights}
+        self._access = access
+        self._wording = wording
+        self._is_secure = is_secure
+        self._topics = {name: Topics(sight.admin) for name, sight in self._sights.items()}
+        self._changes: dict[str, Changes] = {}
+        if plans is not None:
+            self._changes = {
+                name: Changes(sight.admin, self._topics[name], plans, lambda: int(time.time() * 1000))
+                for name, sight in self._sights.items()
+            }
+        inner = Starlette(routes=self._routes(), exception_handlers={Exception: _broken})
+        # Around everything, so that answers to errors carry the headers too.
+        self.app = ResponseHeaders(inner, is_secure=is_secure)
+
+    def _routes(self) -> list[Route | Mount]:
+        routes: list[Route | Mount] = [
+            Route("/", self._home, methods=["GET"]),
+            Route("/healthz", self._healthz, methods=["GET"]),
+            Route("/login", self._login, methods=["GET"]),
+            Route("/login", self._log_in, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
+            Route("/c/{cluster}/groups", self._page(_groups), methods=["GET"]),
+            Route("/c/{cluster}/group", self._page(_group), methods=["GET"]),
+            Route("/c/{cluster}/topics", self._page(self._topic_list), methods=["GET"]),
+            Route("/c/{cluster}/topic", self._page(self._topic), methods=["GET"]),
+            Route("/c/{cluster}/live", self._live, methods=["GET"]),
+            Route("/c/{cluster}/changes", self._page(self._change_list), methods=["GET"]),
+            Route("/c/{cluster}/reset", self._page(self._reset), methods=["GET"]),
+            Route("/c/{cluster}/plan", self._action(self._plan), methods=["POST"]),
+            Route("/c/{cluster}/undo", self._action(self._undo), methods=["POST"]),
+            Route("/c/{cluster}/apply", self._action(self._apply), methods=["POST"]),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+            Route("/{rest:path}", self._nowhere),
+        ]
+        return routes
+
+    # Pages
+
+    def _topic_list(self, request: Request, context: Context) -> str:
+        query = Query.of(request.query_params, TOPIC_ORDERS)
+        return topics_page(context, self._topics[context.here.name], query)
+
+    def _topic(self, request: Request, context: Context) -> str:
+        query = Query.of(request.query_params, TOPIC_ORDERS)
+        return topic_page(context, self._topics[context.here.name], request.query_params.get("id", ""), query)
+
+    def _change_list(self, _request: Request, context: Context) -> str:
+        return changes_page(context, self._changes_of(context).done(context.here.cluster_id))
+
+    def _reset(self, request: Request, context: Context) -> str:
+        self._changes_of(context)
+        return reset_page(context, request.query_params.get("id", ""))
+
+    # Actions
+
+    def _plan(self, context: Context, form: Form) -> str:
+        text = target_text({name: values[0] for name, values in form.items()})
+        group = _one(form, "id")
+        topics = [*filter(None, form.get("topic", ())), *_one(form, "others").split()]
+        if not topics:
+            raise UsageError("choose at least one topic")
+        changes = self._changes_of(context)
+        return plan_page(context, changes.propose(group, topics, self._wording.target(text), f"set to {text}"))
+
+    def _undo(self, context: Context, form: Form) -> str:
+        return plan_page(context, self._changes_of(context).propose_undo(_one(form, "plan")))
+
+    def _apply(self, context: Context, form: Form) -> str:
+        digest = _one(form, "digest")
+        applied = self._changes_of(context).apply(digest)
+        name = applied.undo_path.name.removesuffix(".undo.json") if applied.undo_path else f"seamark-plan-{digest[:12]}"
+        return applied_page(context, applied, name)
+
+    def _changes_of(self, context: Context) -> Changes:
+        if not self._changes:
+            raise _Refused("changes are off: the dashboard was started without --allow-changes")
+        return self._changes[context.here.name]
+
+    # What surrounds them
+
+    async def _home(self, request: Request) -> Response:
+        session = self._session(request)
+        if session is None:
+            return RedirectResponse("/login", 303)
+        if len(self._sights) == 1:
+            (name,) = self._sights
+            return RedirectResponse(f"/c/{urllib.parse.quote(name, safe='')}/groups", 303)
+        return await self._answered(request, session, clusters_page)
+
+    def _page(self, page_of: PageOf) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            session = self._session(request)
+            if session is None:
+                return RedirectResponse("/login", 303)
+            return await self._answered(request, session, lambda context: page_of(request, context))
+
+        return answer
+
+    def _action(self, action_of: ActionOf) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            session = self._session(request)
+            if session is None:
+                return RedirectResponse("/login", 303)
+            form = await _form(request)
+            if form is None:
+                return _refusal("the form is too large", 413, _theme(request))
+            if not access_rules.is_same_site(request.headers) or not access_rules.is_form_of(
+                session, _one(form, "secret")
+            ):
+                return _refusal("the form is not from this page, or too old: load the page again", 403, _theme(request))
+            return await self._answered(request, session, lambda context: action_of(context, form))
+
+        return answer
+
+    async def _answered(self, request: Request, session: Session, made: Callable[[Context], str]) -> Response:
+        """Pages are made on a thread: some of them ask the cluster."""
+        name = request.path_params.get("cluster")
+        sight = self._sights.get(name) if name is not None else None
+        context = Context(
+            self._sights, self._wording, bool(self._changes), session.form_secret, _theme(request), sight
+        )  # fmt: skip
+        if name is not None and sight is None:
+            known = ", ".join(self._sights)
+            return HTMLResponse(error_page(context, f"there is no cluster {name!r}; there are: {known}"), 404)
+        try:
+            return HTMLResponse(await run_in_threadpool(made, context))
+        except SeamarkError as error:
+            return HTMLResponse(error_page(context, str(error)), _status_of(error))
+
+    async def _live(self, request: Request) -> Response:
+        session = self._session(request)
+        sight = self._sights.get(request.path_params["cluster"])
+        if session is None or sight is None:
+            return PlainTextResponse(
+                "log in first" if session is None else "no such cluster", 403 if session is None else 404
+            )
+        if self.streams.is_full:
+            return PlainTextResponse("too many pages are open", 503, headers={"Retry-After": "30"})
+        name = request.cookies.get(SESSION_COOKIE)
+        lines = self.streams.of(sight, lambda: self._access.session(name) is not None)
+        return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _healthz(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _nowhere(self, request: Request) -> Response:
+        session = self._session(request)
+        if session is None:
+            return RedirectResponse("/login", 303)
+        context = Context(self._sights, self._wording, bool(self._changes), session.form_secret, _theme(request))
+        return HTMLResponse(error_page(context, "there is no such page"), 404)
+
+    # Logging in and out
+
+    def _session(self, request: Request) -> Session | None:
+        return self._access.session(request.cookies.get(SESSION_COOKIE))
+
+    async def _login(self, request: Request) -> Response:
+        if self._session(request) is not None:
+            return RedirectResponse("/", 303)
+        return self._login_answer(request, "", 200)
+
+    def _login_answer(self, request: Request, problem: str, status: int) -> Response:
+        value, secret = self._access.login_form()
+        response = HTMLResponse(login_page(secret, problem, _theme(request)), status)
+        self._set_cookie(response, LOGIN_COOKIE, value, 3600)
+        return response
+
+    async def _log_in(self, request: Request) -> Response:
+        form = await _form(request)
+        cookie = request.cookies.get(LOGIN_COOKIE)
+        if form is None or not access_rules.is_same_site(request.headers):
+            return _refusal("the form is not from this page", 403, _theme(request))
+        if not self._access.is_login_form(cookie, _one(form, "secret")):
+            return self._login_answer(request, "The page was too old: try again.", 403)
+        if self._access.is_slowed():
+            return self._login_answer(request, "Too many wrong tokens: wait a minute.", 429)
+        name = self._access.log_in(_one(form, "token").strip())
+        if name is None:
+            return self._login_answer(request, "That is not the token.", 403)
+        response = RedirectResponse("/", 303)
+        self._set_cookie(response, SESSION_COOKIE, name, int(SESSION_S))
+        response.delete_cookie(LOGIN_COOKIE)
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        session = self._session(request)
+        form = await _form(request)
+        if session is not None:
+            if form is None or not access_rules.is_form_of(session, _one(form, "secret")):
+                return _refusal("the form is not from this page", 403, _theme(request))
+            self._access.log_out(request.cookies.get(SESSION_COOKIE))
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(SESSION_COOKIE)
+        return response
+
+    def _set_cookie(self, response: Response, name: str, value: str, seconds: int) -> None:
+        response.set_cookie(name, value, seconds, secure=self._is_secure, httponly=True, samesite="strict")
+
+
+class _Refused(SeamarkError):
+    """Not allowed here."""
+
+
+def _groups(request: Request, context: Context) -> str:
+    return groups_page(context, Query.of(request.query_params))
+
+
+def _group(request: Request, context: Context) -> str:
+    asked = request.query_params
+    return group_page(
+        context, asked.get("id", ""), Query.of(asked), asked.get("range", "1h"), asked.get("show", "records")
+    )
+
+
+def _status_of(error: SeamarkError) -> int:
+    for kind, status in ((NotFound, 404), (_Refused, 403), (UsageError, 400), (PlanRefused, 409)):
+        if isinstance(error, kind):
+            return status
+    return 502
+
+
+def _theme(request: Request) -> str:
+    theme = request.cookies.get("seamark-theme", "")
+    return theme if theme in _THEMES else ""
+
+
+def _refusal(sentence: str, status: int, theme: str) -> Response:
+    return HTMLResponse(error_page(None, sentence, theme), status)
+
+
+async def _broken(request: Request, _error: Exception) -> Response:
+    return _refusal("the dashboard failed at this page; its log has the reason", 500, _theme(request))
+
+
+async def _form(request: Request) -> Form | None:
+    """The fields of a form; None if it is larger than any of ours."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_FORM_BYTES:
+            return None
+    try:
+        return urllib.parse.parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        return {}
+
+
+def _one(form: Form, name: str) -> str:
+    return form.get(name, [""])[0]

@@ -1,0 +1,185 @@
+"""What one look says, as the pages show it: a row per group, the state of each partition, what happened since the last.
+
+Made once per look, on the thread that looked, and never changed afterwards: a page of any number of viewers reads the
+same board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from seamark.monitor.history import Event
+from seamark.monitor.lag_report import furthest, remark_of
+from seamark.monitor.poller import Look
+from seamark.monitor.scan import GroupView, PartitionView
+from seamark.monitor.watching import Watching
+from seamark.rules.status import Status, worst
+from seamark.rules.time_lag import TimeLag
+from seamark.topic_partition import TopicPartition
+
+# These mean that somebody should look; SLOW is told on the page only.
+TROUBLES = frozenset({Status.STALLED, Status.STOPPED, Status.REWOUND, Status.BEYOND})
+_MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_NAMED = 3
+
+_EXPLAINED = {
+    Status.SLOW: "it reads, but more is written than it reads",
+    Status.STALLED: "there is something to read and the group has members, but its offset does not move",
+    Status.STOPPED: "there is something to read, but the group has no members",
+    Status.REWOUND: "its offset went back and has not come up again",
+    Status.BEYOND: "its offset lies beyond the end of the log: the topic was made anew, or a reset went wrong",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """``catches_up`` in seconds: infinite if it does not, None if that cannot be told yet."""
+
+    status: Status
+    catches_up: float | None
+
+
+_States = Mapping[tuple[str, TopicPartition], PartitionState]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group as the list shows it; ``blocked`` counts partitions whose parallel consumer is done beyond a record."""
+
+    name: str
+    type: str
+    state: str
+    members: int
+    partitions: int
+    lag: int | None
+    behind: TimeLag | None
+    status: Status
+    blocked: int
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    look: Look
+    rows: tuple[GroupRow, ...]
+    views: Mapping[str, GroupView]
+    states: _States
+    events: tuple[Event, ...] = ()
+    # The worst first; how many groups are in each state.
+    counts: Mapping[Status, int] = field(default_factory=dict)
+
+
+def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
+    states: dict[tuple[str, TopicPartition], PartitionState] = {}
+    rows: list[GroupRow] = []
+    events: list[Event] = []
+    counts: dict[Status, int] = {}
+    views: dict[str, GroupView] = {}
+    for view in look.scan.groups:
+        group = view.group_id
+        views[group] = view
+        for each in view.partitions:
+            catches_up, _ = watching.outlook(group, *each.partition)
+            states[group, each.partition] = PartitionState(watching.status(group, each.partition), catches_up)
+        row = _row(view, look, states)
+        rows.append(row)
+        counts[row.status] = counts.get(row.status, 0) + 1
+        if before is not None:
+            events.extend(_events(view, states, before, look.at_ms))
+    rows.extend(
+        GroupRow(name, "", "", 0, 0, None, None, Status.UNKNOWN, 0, str(error))
+        for name, error in sorted(look.scan.failed.items())
+    )
+    return Board(look, tuple(rows), views, states, tuple(events), counts)
+
+
+def findings(board: Board, group: str) -> Iterator[tuple[TopicPartition, Status, str]]:
+    """What is wrong with a group, partition by partition, as sentences."""
+    for each in board.views[group].partitions:
+        status = board.states[group, each.partition].status
+        if status in _EXPLAINED:
+            yield each.partition, status, _EXPLAINED[status]
+        elif remark := _trouble_of(each):
+            yield each.partition, Status.UNKNOWN, remark
+
+
+def is_blocked(view: PartitionView) -> bool:
+    """Whether a parallel consumer has finished records beyond one that it has not."""
+    return bool(view.done_ahead)
+
+
+def _trouble_of(view: PartitionView) -> str:
+    """A remark that says more than that nothing was committed yet."""
+    return remark_of(view) if view.committed is not None or view.bounds.error else ""
+
+
+def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
+    description = view.description
+    group = view.group_id
+    unknown = view.partitions_unknown
+    status = worst(states[group, each.partition].status for each in view.partitions)
+    if not view.partitions:
+        status = Status.OK
+    return GroupRow(
+        name=group,
+        type=description.type,
+        state=description.state,
+        members=len(description.members),
+        partitions=len(view.partitions),
+        lag=view.records_behind,
+        behind=furthest(look.times.get((group, each.partition)) for each in view.partitions),
+        status=status,
+        blocked=sum(map(is_blocked, view.partitions)),
+        remark=view.error or (f"{unknown} partitions do not answer" if unknown else ""),
+    )
+
+
+def _events(view: GroupView, states: _States, before: Board, at_ms: int) -> Iterator[Event]:
+    known = before.views.get(view.group_id)
+    if known is None:
+        yield Event(view.group_id, at_ms, "appeared", "the group was seen for the first time")
+        return
+    if moved := _rebalance(known, view):
+        yield Event(view.group_id, at_ms, "rebalance", moved)
+    old = {each.partition: each for each in known.partitions}
+    back: list[str] = []
+    turned: dict[tuple[Status, Status], list[str]] = {}
+    for each in view.partitions:
+        was, now = before.states.get((view.group_id, each.partition)), states[view.group_id, each.partition]
+        if was is None:
+            continue
+        earlier = old[each.partition].committed
+        if earlier and each.committed and each.committed.offset < earlier.offset:
+            back.append(f"{each.partition} from {earlier.offset} to {each.committed.offset}")
+        if now.status is not was.status and (now.status in TROUBLES or was.status in TROUBLES):
+            turned.setdefault((was.status, now.status), []).append(str(each.partition))
+    if back:
+        yield Event(view.group_id, at_ms, "rewind", f"offsets went back: {_named(back)}")
+    for (was_status, now_status), names in turned.items():
+        text = f"{now_status.value}, before that {was_status.value}: {_named(names)}"
+        yield Event(view.group_id, at_ms, "status", text)
+
+
+def _rebalance(before: GroupView, now: GroupView) -> str:
+    """What changed among the members, or empty."""
+    old = {member.member_id: member for member in before.description.members}
+    new = {member.member_id: member for member in now.description.members}
+    parts = []
+    if joined := [new[each].client_id or each for each in new if each not in old]:
+        parts.append(f"joined: {_named(joined)}")
+    if left := [old[each].client_id or each for each in old if each not in new]:
+        parts.append(f"left: {_named(left)}")
+    moved = sum(len({*member.assignment} - {*old[each].assignment}) for each, member in new.items() if each in old)
+    if moved:
+        parts.append(f"{moved} partitions moved")
+    if not parts and now.description.state in _MOVING and before.description.state not in _MOVING:
+        parts.append(f"the group is {now.description.state}")
+    if not parts and now.description.epoch != before.description.epoch:
+        parts.append(f"epoch {before.description.epoch} to {now.description.epoch}")
+    return "; ".join(parts)
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

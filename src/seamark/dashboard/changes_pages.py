@@ -1,0 +1,252 @@
+"""Pages of a reset: the form, the plan with what it would do, what came of it, and the list with a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from seamark.client.records_api import Offset
+from seamark.dashboard.changes import Done, Proposal
+from seamark.dashboard.layout import Context, hidden, page, table
+from seamark.dashboard.markup import Child, Markup, tag
+from seamark.dashboard.sight import NotFound
+from seamark.dashboard.wording import NOTHING, count_text, plural, time_text
+from seamark.errors import UsageError
+from seamark.plans import Applied, digest_of
+
+_WAYS = {
+    "earliest": ("the beginning of the log", ""),
+    "latest": ("the end of the log", ""),
+    "offset": ("an offset", "42"),
+    "time": ("a time", "2026-11-15T08:00Z"),
+    "ago": ("so long ago", "1h30m"),
+    "shift": ("so many records on or back", "-100"),
+    "group": ("where another group stands", "its name"),
+}
+_MOST_TOPICS = 100
+_MOST_ROWS = 500
+_LONGEST = 2000
+
+
+def reset_page(context: Context, group: str) -> str:
+    board = context.here.board
+    if board is None:
+        raise NotFound("nothing was seen of this cluster yet: try again in a moment")
+    context.here.group_row(board, group)
+    view = board.views[group]
+    topics = sorted({each.partition.topic for each in view.partitions})
+    warning = None
+    if view.description.is_active:
+        members = plural(len(view.description.members), "member")
+        warning = tag(
+            "p",
+            f"The group is {view.description.state} with {members}: a reset is refused until they are stopped.",
+            class_="problem",
+            role="alert",
+        )
+    boxes = [
+        tag("label", tag("input", type="checkbox", name="topic", value=topic, checked=True), " ", topic)
+        for topic in topics[:_MOST_TOPICS]
+    ]
+    more = len(topics) - len(boxes)
+    examples = "; ".join(f"{way}: {example}" for way, (_, example) in _WAYS.items() if example)
+    return page(
+        context,
+        f"Reset {group}",
+        tag("p", tag("a", group or "(no name)", href=context.url("group", id=group)), " › reset", class_="quiet"),
+        tag("h1", "Reset offsets"),
+        warning,
+        tag(
+            "form",
+            hidden(context, id=group),
+            tag(
+                "fieldset",
+                tag("legend", "Topics of the group"),
+                boxes or tag("p", "It has committed nothing yet.", class_="quiet"),
+                tag("p", f"and {more} more: name them below", class_="quiet") if more > 0 else None,
+            ),
+            tag("label", "Others ", tag("input", name="others", placeholder="topic or topic:0,1", maxlength=_LONGEST)),
+            tag(
+                "div",
+                tag(
+                    "label",
+                    "Set to ",
+                    tag(
+                        "select",
+                        [tag("option", title, value=way) for way, (title, _) in _WAYS.items()],
+                        name="way",
+                        id="way",
+                    ),
+                ),
+                tag(
+                    "label",
+                    "Value ",
+                    tag("input", name="value", id="value", maxlength=_LONGEST, aria_describedby="examples"),
+                ),
+                class_="line",
+            ),
+            tag("p", f"Examples of values: {examples}. Times without a zone are UTC.", class_="quiet", id="examples"),
+            tag("button", "Show what would change", class_="primary"),
+            method="post",
+            action=context.url("plan"),
+            class_="card",
+        ),
+        section="changes",
+    )
+
+
+def target_text(form: Mapping[str, str]) -> str:
+    """What the form asks for, as ``--to`` would say it; UsageError if a value is missing."""
+    way, value = form.get("way", ""), form.get("value", "").strip()
+    if way not in _WAYS:
+        raise UsageError(f"{way!r} is not a way to set offsets")
+    if not _WAYS[way][1]:
+        return way
+    if not value:
+        raise UsageError(f"say to what: a value is missing, for example {_WAYS[way][1]}")
+    return f"{way}:{value}"
+
+
+def plan_page(context: Context, proposal: Proposal) -> str:
+    plan = proposal.plan
+    groups = ", ".join(each.group for each in plan.groups)
+    remarks = [tag("li", remark) for remark in proposal.remarks[:_MOST_ROWS]]
+    content: list[Child] = [
+        tag("h1", "Undo: what would change" if plan.undoes else "What would change"),
+        tag("p", f"Nothing was changed yet; the plan: {plan.why}", class_="quiet"),
+        tag("ul", remarks, class_="remarks") if remarks else None,
+    ]
+    if not len(plan):
+        content.append(tag("p", "Nothing to change: the offsets are as wanted.", class_="card"))
+        return page(context, "Nothing to change", *content, section="changes")
+    content += [
+        tag("p", f"It would be refused: {problem}", class_="problem", role="alert")
+        for problem in proposal.preview.problems
+    ]
+    columns = [
+        ("Group", "name"),
+        ("Partition", ""),
+        ("Before", "number"),
+        ("After", "number"),
+        ("Change", "number"),
+        ("Repeated", "number"),
+        ("Skipped", "number"),
+        ("Problem", "remark"),
+    ]
+    rows: list[list[Child]] = [
+        [
+            row.group,
+            str(row.partition),
+            _offset(row.before),
+            _offset(row.after),
+            NOTHING if row.delta is None else f"{row.delta:+,}",
+            count_text(row.repeated),
+            count_text(row.skipped),
+            row.problem,
+        ]
+        for row in proposal.preview.rows[:_MOST_ROWS]
+    ]
+    content.append(table(columns, rows, empty="", caption="What would change"))
+    more = len(proposal.preview.rows) - _MOST_ROWS
+    content.append(tag("p", f"and {more} more", class_="quiet") if more > 0 else None)
+    content.append(
+        tag(
+            "form",
+            hidden(context, digest=proposal.digest),
+            tag(
+                "button",
+                f"Make {plural(len(plan), 'change')} to {groups}" if len(groups) < 60 else "Make the changes",
+                class_="primary danger",
+                disabled=not proposal.preview.is_ready,
+            ),
+            tag("a", "Leave it", href=context.url("changes"), class_="button"),
+            method="post",
+            action=context.url("apply"),
+            class_="line",
+        )
+    )
+    return page(context, "What would change", *content, section="changes")
+
+
+def applied_page(context: Context, applied: Applied, name: str) -> str:
+    """What came of a plan; ``name`` is what it is taken back by."""
+    made = sum(each.is_made for each in applied.outcomes)
+    head = "Done and verified" if applied.is_complete else f"{made} of {plural(len(applied.outcomes), 'change')} made"
+    columns = [
+        ("Group", "name"),
+        ("Partition", ""),
+        ("Before", "number"),
+        ("After", "number"),
+        ("Result", ""),
+        ("Reason", "remark"),
+    ]
+    # What went wrong is seen first.
+    outcomes = sorted(applied.outcomes, key=lambda each: each.is_made)
+    rows: list[list[Child]] = [
+        [
+            each.group,
+            str(each.change.partition),
+            _offset(each.change.before),
+            _offset(each.change.after),
+            each.result,
+            each.reason,
+        ]
+        for each in outcomes[:_MOST_ROWS]
+    ]
+    groups = [each.group for each in applied.plan.groups]
+    links = [tag("a", f"Group {group}", href=context.url("group", id=group), class_="button") for group in groups[:5]]
+    return page(
+        context,
+        head,
+        tag("h1", head),
+        _again(context, applied) if not applied.is_complete else None,
+        table(columns, rows, empty="", caption="What came of each change"),
+        tag("div", _undo_form(context, name, "Undo …"), links, class_="line"),
+        section="changes",
+    )
+
+
+def changes_page(context: Context, done: Sequence[Done]) -> str:
+    undone = {each.record.plan.undoes for each in done}
+    columns = [("Time", ""), ("Groups", "name"), ("Changes", "number"), ("Why", "remark"), ("", "")]
+    rows: list[list[Child]] = []
+    for each in done:
+        plan = each.record.plan
+        names = [changed.group for changed in plan.groups]
+        action: Markup | str = _undo_form(context, each.name, "Undo …")
+        if digest_of(plan) in undone:
+            action = "undone"
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        rows.append([time_text(each.record.started_ms), shown, count_text(len(plan)), plan.why, action])
+    empty = "Nothing was changed yet. A group's page has the way to reset it."
+    return page(
+        context,
+        "Changes",
+        tag("h1", "Changes"),
+        table(columns, rows, empty=empty, caption="Applied changes, latest first"),
+        section="changes",
+    )
+
+
+def _again(context: Context, applied: Applied) -> Markup:
+    return tag(
+        "form",
+        hidden(context, digest=digest_of(applied.plan)),
+        tag("p", "Once the cause is gone, the rest can be made.", class_="problem", role="alert"),
+        tag("button", "Make the other changes", class_="primary"),
+        method="post",
+        action=context.url("apply"),
+    )
+
+
+def _undo_form(context: Context, name: str, title: str) -> Markup:
+    return tag(
+        "form",
+        hidden(context, plan=name),
+        tag("button", title),
+        method="post",
+        action=context.url("undo"),
+    )
+
+
+def _offset(offset: Offset | None) -> str:
+    return NOTHING if offset is None else count_text(offset.offset)

@@ -1,0 +1,209 @@
+"""One group: how it stands now, its lag over time, what is wrong, who reads what, and what happened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from seamark.dashboard.board import Board, GroupRow, findings, is_blocked
+from seamark.dashboard.charts import lag_chart, short_count
+from seamark.dashboard.groups_page import pages
+from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
+from seamark.dashboard.listing import Query, paged
+from seamark.dashboard.markup import Child, Markup, joined, tag, visible
+from seamark.dashboard.sight import NotFound
+from seamark.dashboard.wording import NOTHING, behind_text, count_text, plural, time_text
+from seamark.errors import UsageError
+from seamark.monitor.lag_report import remark_of
+from seamark.monitor.scan import GroupView
+from seamark.rules.status import Status
+
+RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "1d": 86_400.0, "14d": 14 * 86_400.0}
+# What is only read by people is not worth more rows than people read.
+_MOST_MEMBERS = 200
+_MOST_FINDINGS = 20
+
+
+def group_page(context: Context, name: str, query: Query, span: str, what: str) -> str:
+    """``span`` is one of RANGES, ``what`` records or time; UsageError otherwise, NotFound for an unknown group."""
+    board = context.here.board
+    if span not in RANGES:
+        raise UsageError(f"range={span!r} is not one of {', '.join(RANGES)}")
+    if what not in ("records", "time"):
+        raise UsageError(f"show={what!r} is neither records nor time")
+    if board is None:
+        raise NotFound("nothing was seen of this cluster yet: try again in a moment")
+    row = context.here.group_row(board, name)
+    view = board.views[name]
+    action = None
+    if context.allow_changes:
+        action = tag("a", "Reset offsets …", href=context.url("reset", id=name), class_="button")
+    return page(
+        context,
+        f"Group {name}",
+        tag("p", tag("a", "Groups", href=context.url("groups")), " › group", class_="quiet"),
+        tag("div", tag("h1", name or "(no name)"), action, class_="title"),
+        freshness(context),
+        live("summary", _tiles(context, board, row, view), class_="tiles"),
+        live("findings", _findings(board, name), _blocked(view)),
+        live("chart", _chart(context, name, span, what), kind="section"),
+        live("partitions", _partitions(context, board, view, query), kind="section"),
+        live("members", _members(view), kind="section"),
+        live("events", _events(context, name), kind="section"),
+        section="groups",
+    )
+
+
+def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> Iterator[Markup]:
+    description = view.description
+    states = [board.states[row.name, each.partition].catches_up for each in view.partitions]
+    known = [each for each in states if each is not None]
+    catches_up = max(known) if known and len(known) == len(states) else None
+    for title, value in (
+        ("Status", status_mark(row.status)),
+        ("Lag", count_text(row.lag)),
+        ("Behind", behind_text(row.behind, context.wording)),
+        ("Catches up in", context.wording.duration(catches_up) or NOTHING),
+        ("State", description.state),
+        ("Members", count_text(row.members)),
+        ("Type", " ".join(part for part in (description.type, description.assignor) if part)),
+        ("Coordinator", description.coordinator.address),
+    ):
+        yield tag("div", tag("span", title, class_="quiet"), tag("strong", value))
+
+
+def _findings(board: Board, name: str) -> Markup | None:
+    found: dict[tuple[Status, str], list[str]] = {}
+    for partition, status, text in findings(board, name):
+        found.setdefault((status, text), []).append(str(partition))
+    if not found:
+        return None
+    items = [
+        tag("li", status_mark(status), " ", tag("b", _some(names)), f": {text}")
+        for (status, text), names in list(found.items())[:_MOST_FINDINGS]
+    ]
+    more = len(found) - len(items)
+    return tag(
+        "section",
+        tag("h2", "Findings"),
+        tag("ul", items, tag("li", f"and {more} more") if more else None),
+        class_="findings",
+    )
+
+
+def _blocked(view: GroupView) -> Markup | None:
+    """Records that a parallel consumer has not finished although it is done with later ones."""
+    items = [
+        tag(
+            "li",
+            tag("b", str(each.partition)),
+            " waits for the record at offset ",
+            tag("b", count_text(each.committed.offset)),
+            f"; {plural(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
+        )
+        for each in view.partitions
+        if is_blocked(each) and each.committed is not None
+    ]
+    return tag("section", tag("h2", "Blocked records"), tag("ul", items[:_MOST_FINDINGS])) if items else None
+
+
+def _chart(context: Context, name: str, span: str, what: str) -> Markup:
+    points = context.here.series(name, RANGES[span])
+
+    def link(title: str, new_span: str, new_what: str) -> Markup:
+        is_here = (new_span, new_what) == (span, what)
+        return tag(
+            "a",
+            title,
+            href=context.url("group", id=name, range=new_span, show=new_what),
+            aria_current="true" if is_here else None,
+        )
+
+    if what == "records":
+        drawn = lag_chart(points, "Lag in records", lambda point: point.lag, short_count)
+    else:
+        drawn = lag_chart(
+            points, "Time behind", lambda point: point.behind, lambda number: context.wording.duration(number) or "0s"
+        )
+    return joined(
+        tag(
+            "div",
+            tag("h2", "Lag over time"),
+            tag(
+                "nav",
+                [link(title, span, each) for each, title in (("records", "Records"), ("time", "Time"))],
+                aria_label="What is drawn",
+                class_="choice",
+            ),
+            tag("nav", [link(each, each, what) for each in RANGES], aria_label="Stretch of time", class_="choice"),
+            class_="title",
+        ),
+        drawn,
+    )
+
+
+def _partitions(context: Context, board: Board, view: GroupView, query: Query) -> Markup:
+    chosen = paged(view.partitions, query)
+    name = view.group_id
+    columns = [
+        ("Partition", "name"),
+        ("Status", ""),
+        ("Committed", "number"),
+        ("Log end", "number"),
+        ("Lag", "number"),
+        ("Behind", "number"),
+        ("Catches up in", "number"),
+        ("Owner", ""),
+        ("Remark", "remark"),
+    ]
+    rows: list[list[Child]] = []
+    for each in chosen.rows:
+        state = board.states[name, each.partition]
+        is_still = state.catches_up is not None and (math.isinf(state.catches_up) or state.catches_up > 0)
+        rows.append(
+            [
+                tag("a", str(each.partition), href=context.url("topic", id=each.partition.topic), class_="row"),
+                status_mark(state.status),
+                count_text(each.committed.offset if each.committed else None),
+                count_text(each.bounds.log_end),
+                count_text(each.lag.records),
+                behind_text(board.look.times.get((name, each.partition)), context.wording),
+                (context.wording.duration(state.catches_up) or NOTHING) if is_still else NOTHING,
+                (each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
+                remark_of(each),
+            ]
+        )
+    shown = table(columns, rows, empty="The group has committed nothing and reads nothing.", caption="Partitions")
+    return joined(tag("h2", "Partitions"), shown, pages(context, "group", query, chosen, "partition", id=name))
+
+
+def _members(view: GroupView) -> Markup:
+    members = view.description.members
+    columns = [("Member", "name"), ("Instance", ""), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
+    rows: list[list[Child]] = [
+        [
+            tag("span", each.client_id or each.member_id, title=visible(each.member_id)),
+            each.instance_id or NOTHING,
+            each.host.removeprefix("/"),
+            count_text(len(each.assignment)),
+            _some([str(partition) for partition in each.assignment]),
+        ]
+        for each in members[:_MOST_MEMBERS]
+    ]
+    more = len(members) - _MOST_MEMBERS
+    return joined(
+        tag("h2", "Members"),
+        table(columns, rows, empty="Nobody is in the group.", caption="Members"),
+        tag("p", f"and {more} more", class_="quiet") if more > 0 else None,
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _events(context: Context, name: str) -> Markup:
+    columns = [("Time", ""), ("What", ""), ("Details", "remark")]
+    rows: list[list[Child]] = [[time_text(each.at_ms), each.kind, each.text] for each in context.here.events(name)]
+    empty = "No rebalance, rewind or change of status was seen yet."
+    return joined(tag("h2", "What happened"), table(columns, rows, empty=empty, caption="What happened, latest first"))

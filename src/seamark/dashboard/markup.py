@@ -1,0 +1,82 @@
+"""HTML that cannot be broken out of: everything that is not ``Markup`` is text and is escaped.
+
+Names of groups, topics and clients come from strangers. The only way to make ``Markup`` is ``tag`` (and ``joined``), so
+a page has exactly the elements that the code names, whatever the names contain. Characters that would reorder or hide
+text on the screen are shown as a visible stand-in.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from html import escape
+
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+# Control, format (zero width, direction) and surrogate characters.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+_STAND_IN = "\N{REPLACEMENT CHARACTER}"
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child = str | int | float | None | Iterable["Child"]
+
+
+def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
+    """An element; ``class_`` and ``for_`` are written with an underscore, other ones stand for a dash.
+
+    None and False leave an attribute out, True writes it without a value.
+
+    >>> tag("a", "<b>", class_="x", href="/?a=1&b=2")
+    '<a class="x" href="/?a=1&amp;b=2">&lt;b&gt;</a>'
+    >>> tag("input", data_key="k", disabled=True, checked=False)
+    '<input data-key="k" disabled>'
+    """
+    parts = [f"<{name}"]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        shown = key.rstrip("_").replace("_", "-")
+        parts.append(f" {shown}" if value is True else f' {shown}="{escape(_encodable(str(value)))}"')
+    parts.append(">")
+    if name not in _VOID:
+        parts.append(joined(*children))
+        parts.append(f"</{name}>")
+    return Markup("".join(parts))
+
+
+def joined(*children: Child) -> Markup:
+    """Several pieces after one another."""
+    return Markup("".join(map(_shown, children)))
+
+
+def visible(text: str) -> str:
+    r"""A name as it can be shown: what would not be seen, or would turn the text around, gets a stand-in.
+
+    >>> visible("a\u202eb\n")
+    'a\ufffdb\ufffd'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_STAND_IN if unicodedata.category(each) in _UNSEEN else each for each in text)
+
+
+def _encodable(text: str) -> str:
+    """An attribute keeps its exact value, since addresses are made of it; lone surrogates cannot be sent at all."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _shown(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, str):
+        return escape(visible(child))
+    if isinstance(child, int | float):
+        return escape(str(child))
+    return "".join(map(_shown, child))

@@ -1,0 +1,175 @@
+"""One cluster as the dashboard sees it: looks at it all the time, keeps the last board, history and alerts.
+
+Two threads meet here: the poller's, which makes a board of each look, and those of requests, which read the last one.
+A history file or a webhook that fails is shown on the pages and never stops the looking.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from seamark.client.admin import Admin
+from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_board
+from seamark.errors import SeamarkError
+from seamark.monitor.alerts import AlertBook, Trouble
+from seamark.monitor.history import Event, GroupSample, History, HistoryError, Point
+from seamark.monitor.poller import Look, Poller
+from seamark.monitor.watching import Watching
+from seamark.monitor.webhook import Webhook
+from seamark.rules.status import PATIENT
+
+# What states are judged by; with ten thousand groups more of it would cost hundreds of megabytes.
+_WATCHED_S = 2 * PATIENT.seconds
+_LEAST_LOOKS, _MOST_LOOKS = 10, 150
+_TOLD_FINDINGS = 5
+_END_S = 2.0
+
+
+class NotFound(SeamarkError):
+    """There is nothing of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Lag that is too much, whatever the group's state; None is no limit."""
+
+    records: int | None = None
+    seconds: float | None = None
+
+
+class Sight:
+    """A cluster called ``name``; ``start`` begins to look, ``close`` ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        admin: Admin,
+        history: History,
+        *,
+        every: float = 10.0,
+        reset: str = "earliest",
+        limits: Limits | None = None,
+        webhook: Webhook | None = None,
+    ) -> None:
+        self.name = name
+        self.admin = admin
+        self.every = every
+        self.webhook = webhook
+        self.history_error: str | None = None
+        self._limits = limits or Limits()
+        self._history = history
+        self._cluster_id = ""
+        self._board: Board | None = None
+        self._alerts = AlertBook(name)
+        looks = min(_MOST_LOOKS, max(_LEAST_LOOKS, math.ceil(_WATCHED_S / every) + 1))
+        self._poller = Poller(admin, every=every, reset=reset, on_look=self._looked, watching=Watching(looks))
+
+    def start(self) -> None:
+        self._poller.start()
+
+    def look_once(self) -> None:
+        """One look on the caller's thread, for those who have not started it."""
+        self._poller.look_once()
+
+    def close(self) -> None:
+        # A cluster that is away would hold up the end for as long as one call may take.
+        self._poller.close(_END_S)
+        self.admin.close()
+
+    @property
+    def board(self) -> Board | None:
+        return self._board
+
+    @property
+    def cluster_id(self) -> str:
+        """As the cluster calls itself; empty until it was seen."""
+        return self._cluster_id
+
+    @property
+    def error(self) -> str | None:
+        """Why the last look failed, if it did."""
+        return self._poller.seen.error
+
+    @property
+    def version(self) -> str:
+        """Another text after every look, whether it succeeded or not."""
+        seen = self._poller.seen
+        # A board is made after its look has ended: pages must not be told before it is there.
+        made = self._board.look.at_ms if self._board else 0
+        return f"{made}.{seen.failures}"
+
+    @property
+    def firing(self) -> int:
+        return len(self._alerts.firing)
+
+    def group_row(self, board: Board, name: str) -> GroupRow:
+        """The row of a group that was seen; NotFound with the nearest name otherwise."""
+        if name not in board.views:
+            near = get_close_matches(name, board.views, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise NotFound(f"there is no group {name!r} on cluster {self.name!r}{hint}")
+        return next(row for row in board.rows if row.name == name)
+
+    def sparks(self, groups: list[str], seconds: float) -> dict[str, list[int | None]]:
+        now_ms = int(time.time() * 1000)
+        try:
+            # A dashboard that has just been started draws the little that it knows over the whole width.
+            since_ms = self._history.first_look(self._cluster_id, now_ms - int(seconds * 1000))
+            return self._history.sparks(self._cluster_id, groups, since_ms, now_ms)
+        except HistoryError as error:
+            self.history_error = str(error)
+            return {}
+
+    def series(self, group: str, seconds: float) -> list[Point]:
+        now_ms = int(time.time() * 1000)
+        try:
+            return self._history.series(self._cluster_id, group, now_ms - int(seconds * 1000), now_ms)
+        except HistoryError as error:
+            self.history_error = str(error)
+            return []
+
+    def events(self, group: str) -> list[Event]:
+        try:
+            return self._history.events(self._cluster_id, group)
+        except HistoryError as error:
+            self.history_error = str(error)
+            return []
+
+    def _looked(self, look: Look) -> None:
+        board = make_board(look, self._poller.watching, self._board)
+        try:
+            if not self._cluster_id:
+                self._cluster_id = self.admin.describe_cluster().cluster_id
+            samples = [GroupSample(row.name, row.lag, row.behind.seconds if row.behind else None) for row in board.rows]
+            self._history.add(self._cluster_id, look.at_ms, samples, board.events, every=self.every)
+            self.history_error = None
+        except SeamarkError as error:
+            self.history_error = str(error)
+        self._board = board
+        told = self._alerts.update(self._troubles(board), look.at_ms)
+        if self.webhook is not None:
+            self.webhook.put(told)
+
+    def _troubles(self, board: Board) -> dict[str, Trouble]:
+        found = {}
+        for row in board.rows:
+            behind = row.behind.seconds if row.behind else None
+            over = self._over(row.lag, behind)
+            if row.status not in TROUBLES and not over:
+                continue
+            sentences = [f"{partition}: {text}" for partition, _, text in findings(board, row.name)] + over
+            status = row.status.value if row.status in TROUBLES else "too far behind"
+            found[row.name] = Trouble(status, tuple(sentences[:_TOLD_FINDINGS]), row.lag, behind)
+        return found
+
+    def _over(self, lag: int | None, behind: float | None) -> list[str]:
+        limits = self._limits
+        over = []
+        if limits.records is not None and lag is not None and lag > limits.records:
+            over.append(f"it is {lag} records behind, more than {limits.records}")
+        if limits.seconds is not None and behind is not None and behind > limits.seconds:
+            over.append(f"it is {behind:.0f} s behind, more than {limits.seconds:.0f} s")
+        return over

@@ -1,0 +1,226 @@
+"""Topics: how many records they hold and which groups read them; one topic with its partitions.
+
+The list of topics is asked for at most once per ``KEEP_S`` seconds and never twice at a time; the bounds of logs only
+for the topics that a page shows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from seamark.client.admin import Admin
+from seamark.client.metadata_cache import TopicView
+from seamark.dashboard.board import Board
+from seamark.dashboard.groups_page import pages
+from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
+from seamark.dashboard.listing import Query, paged
+from seamark.dashboard.markup import Child, Markup, tag
+from seamark.dashboard.sight import NotFound
+from seamark.dashboard.wording import NOTHING, count_text
+from seamark.monitor.scan import Bounds, bounds_of
+from seamark.topic_partition import TopicPartition
+
+KEEP_S = 10.0
+ORDERS = {"name": None}
+_TIMEOUT_S = 10.0
+_MOST_NAMES = 20
+
+
+class Topics:
+    """The topics of one cluster."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._lock = threading.Lock()
+        self._known: Mapping[str, TopicView] = {}
+        self._asked = -KEEP_S
+
+    def all(self) -> Mapping[str, TopicView]:
+        with self._lock:
+            if time.monotonic() - self._asked >= KEEP_S:
+                self._known = self._admin.list_topics(include_internal=True, timeout=_TIMEOUT_S)
+                self._asked = time.monotonic()
+            return self._known
+
+    def one(self, name: str) -> TopicView:
+        known = self.all()
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise NotFound(f"there is no topic {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return known[name]
+
+    def bounds(self, topics: list[TopicView]) -> dict[TopicPartition, Bounds]:
+        asked = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+        return bounds_of(self._admin, asked, timeout=_TIMEOUT_S)
+
+
+def topics_page(context: Context, topics: Topics, query: Query) -> str:
+    wanted = query.text.casefold()
+    fitting = [topic for name, topic in sorted(topics.all().items()) if wanted in name.casefold()]
+    chosen = paged(fitting, query)
+    bounds = topics.bounds(list(chosen.rows))
+    readers = _readers(context.here.board)
+    columns = [
+        ("Topic", "name"),
+        ("Partitions", "number"),
+        ("Replicas", "number"),
+        ("Records", "number"),
+        ("Groups", "number"),
+        ("Remark", "remark"),
+    ]
+    rows = [_topic_row(context, topic, bounds, readers) for topic in chosen.rows]
+    return page(
+        context,
+        f"Topics of {context.here.name}",
+        tag("h1", "Topics"),
+        freshness(context),
+        tag(
+            "form",
+            tag(
+                "label",
+                "Filter ",
+                tag(
+                    "input",
+                    type="search",
+                    name="q",
+                    value=query.text,
+                    placeholder="part of a name",
+                    id="filter",
+                    maxlength=300,
+                ),
+            ),
+            tag("button", "Show"),
+            method="get",
+            action=context.url("topics"),
+            class_="filter",
+            role="search",
+        ),
+        live(
+            "topics",
+            table(
+                columns,
+                rows,
+                empty="No topic fits the filter." if query.text else "The cluster has no topics.",
+                caption="Topics",
+            ),
+            pages(context, "topics", query, chosen, "topic"),
+        ),
+        section="topics",
+    )
+
+
+def _topic_row(
+    context: Context, topic: TopicView, bounds: Mapping[TopicPartition, Bounds], readers: Mapping[str, set[str]]
+) -> list[Child]:
+    found = [bounds[TopicPartition(topic.name, index)] for index in topic.partitions]
+    records = [
+        each.log_end - each.log_start for each in found if each.log_end is not None and each.log_start is not None
+    ]
+    replicas = {len(each.replicas) for each in topic.partitions.values()}
+    return [
+        tag("a", topic.name, href=context.url("topic", id=topic.name), class_="row"),
+        count_text(len(topic.partitions)),
+        " to ".join(str(number) for number in sorted({min(replicas), max(replicas)})) if replicas else NOTHING,
+        count_text(sum(records)) if records else NOTHING,
+        count_text(len(readers.get(topic.name, ()))),
+        "; ".join(_remarks(topic, found)),
+    ]
+
+
+def _remarks(topic: TopicView, bounds: list[Bounds]) -> list[str]:
+    remarks = ["internal"] if topic.is_internal else []
+    leaderless = sum(each.leader < 0 for each in topic.partitions.values())
+    behind = sum(len(each.in_sync) < len(each.replicas) for each in topic.partitions.values())
+    silent = sum(each.error is not None for each in bounds)
+    if leaderless:
+        remarks.append(f"{leaderless} without a leader")
+    if behind:
+        remarks.append(f"{behind} with replicas behind")
+    if silent and silent != leaderless:
+        remarks.append(f"{silent} do not answer")
+    return remarks
+
+
+def _readers(board: Board | None) -> dict[str, set[str]]:
+    readers: dict[str, set[str]] = {}
+    for name, view in board.views.items() if board is not None else ():
+        for each in view.partitions:
+            readers.setdefault(each.partition.topic, set()).add(name)
+    return readers
+
+
+def topic_page(context: Context, topics: Topics, name: str, query: Query) -> str:
+    topic = topics.one(name)
+    bounds = topics.bounds([topic])
+    chosen = paged(sorted(topic.partitions.values(), key=lambda each: each.index), query)
+    columns = [
+        ("Partition", "number"),
+        ("Leader", "number"),
+        ("Replicas", ""),
+        ("In sync", ""),
+        ("First", "number"),
+        ("Next", "number"),
+        ("Records", "number"),
+        ("Remark", "remark"),
+    ]
+    rows: list[list[Child]] = []
+    for each in chosen.rows:
+        found = bounds[TopicPartition(name, each.index)]
+        records = None if found.log_end is None or found.log_start is None else found.log_end - found.log_start
+        rows.append(
+            [
+                each.index,
+                str(each.leader) if each.leader >= 0 else NOTHING,
+                _ids(each.replicas),
+                _ids(each.in_sync),
+                count_text(found.log_start),
+                count_text(found.log_end),
+                count_text(records),
+                found.error or "",
+            ]
+        )
+    return page(
+        context,
+        f"Topic {name}",
+        tag("p", tag("a", "Topics", href=context.url("topics")), " › topic", class_="quiet"),
+        tag("h1", name),
+        freshness(context),
+        live("topic-groups", tag("h2", "Groups that read it"), _groups_of(context, name), kind="section"),
+        live(
+            "topic-partitions",
+            tag("h2", "Partitions"),
+            table(columns, rows, empty="It has no partitions.", caption="Partitions"),
+            pages(context, "topic", query, chosen, "partition", id=name),
+            kind="section",
+        ),
+        section="topics",
+    )
+
+
+def _groups_of(context: Context, name: str) -> Markup:
+    board = context.here.board
+    names = sorted(_readers(board).get(name, ()))
+    rows: list[list[Child]] = []
+    for group in names[:_MOST_NAMES] if board is not None else ():
+        parts = [each for each in board.views[group].partitions if each.partition.topic == name] if board else []
+        known = [each.lag.records for each in parts if each.lag.records is not None]
+        row = context.here.group_row(board, group) if board else None
+        rows.append(
+            [
+                tag("a", group or "(no name)", href=context.url("group", id=group), class_="row"),
+                status_mark(row.status) if row else "",
+                count_text(sum(known)) if known else NOTHING,
+                count_text(len(parts)),
+            ]
+        )
+    columns = [("Group", "name"), ("Status", ""), ("Lag in this topic", "number"), ("Partitions", "number")]
+    shown = table(columns, rows, empty="No group reads it.", caption="Groups that read it")
+    more = len(names) - len(rows)
+    return tag("div", shown, tag("p", f"and {more} more", class_="quiet") if more > 0 else None)
+
+
+def _ids(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))

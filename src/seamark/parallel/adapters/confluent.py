@@ -1,0 +1,394 @@
+"""The port on confluent-kafka, for programs that have it already. Needs ``seamark[confluent]``.
+
+Its defaults make a fast reader wait (a full second once its queue was full), so they are set otherwise unless the user
+set them. It cannot be woken from another thread: a waiting poll looks up every few milliseconds, more often while there
+is something to do. A waiting commit tells the first error alone, so a refused one is made again partition by partition.
+Where a partition's log ends behind its last record, the end-of-partition event tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from seamark.client.records_api import Record
+from seamark.errors import MissingExtra, SeamarkError
+from seamark.parallel.ports import (
+    CommitDone,
+    Committed,
+    Headers,
+    MetadataTooLong,
+    Polled,
+    ProduceDone,
+    Rebalance,
+    ToCommit,
+)
+from seamark.topic_partition import TopicPartition
+
+try:
+    import confluent_kafka
+except ImportError:  # the sentence is raised when somebody wants a port
+    confluent_kafka = None  # type: ignore[assignment]
+
+Outcomes = dict[TopicPartition, BaseException | None]
+
+_log = logging.getLogger("seamark.parallel")
+
+# Without these its reader waits for a second whenever its queue was full, and its queue is small.
+_FAST = {"queued.min.messages": 100_000, "fetch.queue.backoff.ms": 5}
+# Names that Kafka's own clients use and this one does not: what it calls them, or None for those it does without.
+_RENAMED = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.poll.records": None,
+    "default.api.timeout.ms": None,
+    "request.timeout.ms": "socket.timeout.ms",
+    "ssl.truststore.location": "ssl.ca.location",
+    "prefetch.max.bytes": None,
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+_CONSUMER_ONLY = ("group.", "session.", "heartbeat.", "auto.offset", "fetch.", "queued.", "max.poll", "isolation.")
+_CONSUMER_KEYS = ("enable.auto.commit", "enable.partition.eof", "partition.assignment.strategy", "check.crcs")
+_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.02
+_COMMITTED_S = 30.0
+_ANSWER_S = 90.0
+_MANY = 10_000
+# Errors about the member or its group: they hold for every partition of a commit.
+_FOR_ALL: frozenset[int] = frozenset()
+if confluent_kafka is not None:
+    _codes = confluent_kafka.KafkaError
+    _FOR_ALL = frozenset(
+        {
+            _codes.ILLEGAL_GENERATION,
+            _codes.UNKNOWN_MEMBER_ID,
+            _codes.FENCED_INSTANCE_ID,
+            _codes.REBALANCE_IN_PROGRESS,
+            _codes.GROUP_AUTHORIZATION_FAILED,
+            _codes._STATE,
+        }
+    )
+
+
+class ConfluentError(SeamarkError):
+    """What confluent-kafka said, with its own error in ``cause``; ``is_retriable`` is its own opinion."""
+
+    def __init__(self, what: str, cause: Any) -> None:
+        super().__init__(f"{what}: {cause.str() if hasattr(cause, 'str') else cause}")
+        self.cause = cause
+        self.is_retriable = bool(hasattr(cause, "retriable") and cause.retriable())
+
+
+class _Sent(NamedTuple):
+    """A commit on its way."""
+
+    offsets: dict[TopicPartition, ToCommit]
+    done: CommitDone
+    number: int
+    since: float
+
+    @property
+    def plain(self) -> dict[TopicPartition, int]:
+        return {partition: each.offset for partition, each in self.offsets.items()}
+
+
+class ConfluentPort:
+    def __init__(self, config: Mapping[str, Any], fetch_bytes: int) -> None:
+        if confluent_kafka is None:
+            raise MissingExtra('client="confluent"', "confluent")
+        own = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
+        bound = {"queued.max.messages.kbytes": max(1, fetch_bytes >> 10)}
+        self._config = {**_FAST, **bound, **_read_config(config), **own}
+        try:
+            self._consumer = confluent_kafka.Consumer({**self._config, "on_commit": self._commit_ended})
+        except confluent_kafka.KafkaException as error:
+            raise ConfluentError("confluent-kafka refuses the configuration", error.args[0]) from None
+        self._woken = threading.Event()
+        self._look_s = _SHORTEST_LOOK_S
+        self._sent: deque[_Sent] = deque()
+        self._commits = 0
+        self._finished: deque[Callable[[], object]] = deque()
+        self._producer: Any = None
+
+    def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
+        def assigned(_consumer: Any, partitions: list[Any]) -> None:
+            if partitions:
+                found = self._committed(partitions)
+                rebalance.on_assigned({_ours(each): _read_committed(each) for each in found})
+
+        def revoked(_consumer: Any, partitions: list[Any]) -> None:
+            if partitions:
+                rebalance.on_revoked([_ours(each) for each in partitions])
+
+        def lost(_consumer: Any, partitions: list[Any]) -> None:
+            if partitions:
+                rebalance.on_lost([_ours(each) for each in partitions])
+
+        self._consumer.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=lost)
+
+    def _committed(self, partitions: list[Any]) -> list[Any]:
+        try:
+            found: list[Any] = self._consumer.committed(partitions, timeout=_COMMITTED_S)
+        except confluent_kafka.KafkaException as error:
+            raise ConfluentError("committed offsets could not be read", error.args[0]) from None
+        for each in found:
+            if each.error is not None:
+                raise ConfluentError(f"the committed offset of {_ours(each)} could not be read", each.error)
+        return found
+
+    # -- reading
+
+    def poll(self, timeout: float, max_records: int) -> Sequence[Polled]:
+        self._tell_finished()
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self._consume(max_records, 0.0)
+            if not found and timeout > 0 and not self._woken.is_set():
+                left = deadline - time.monotonic()
+                if left > 0:
+                    message = self._consumer.poll(min(self._look_s, left))
+                    found = [] if message is None else [message, *self._consume(max_records - 1, 0.0)]
+            if found or self._woken.is_set() or time.monotonic() >= deadline:
+                break
+            self._look_s = min(self._look_s * 2, _LONGEST_LOOK_S)
+        if found or self._woken.is_set():
+            self._look_s = _SHORTEST_LOOK_S
+        self._woken.clear()
+        polled = self._by_partition(found)
+        self._tell_finished()
+        return polled
+
+    def _consume(self, most: int, timeout: float) -> list[Any]:
+        if most < 1:
+            return []
+        try:
+            found: list[Any] = self._consumer.consume(min(most, _MANY), timeout)
+        except confluent_kafka.KafkaException as error:
+            raise ConfluentError("polling failed", error.args[0]) from None
+        return found
+
+    def _by_partition(self, messages: Iterable[Any]) -> list[Polled]:
+        runs: dict[tuple[str, int], list[Record]] = {}
+        ends: dict[tuple[str, int], int] = {}
+        for message in messages:
+            place = message.topic(), message.partition()
+            error = message.error()
+            if error is not None:
+                if error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                    ends[place] = message.offset()
+                else:
+                    _judge(error)
+                continue
+            kind, stamp = message.timestamp()
+            record = Record(
+                *place,
+                message.offset(),
+                message.key(),
+                message.value(),
+                message.headers() or (),
+                stamp if kind else -1,
+                max(0, kind - 1),
+                _epoch(message),
+            )
+            run = runs.get(place)
+            if run is None:
+                runs[place] = [record]
+            else:
+                run.append(record)
+        polled = [Polled(TopicPartition(*place), records, ends.pop(place, -1)) for place, records in runs.items()]
+        polled += [Polled(TopicPartition(*place), (), position) for place, position in ends.items()]
+        return polled
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.pause(self._assigned(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.resume(self._assigned(partitions))
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[Any]:
+        ours = {_ours(each) for each in self._consumer.assignment()}
+        return [_theirs(partition) for partition in partitions if partition in ours]
+
+    # -- committing
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, ToCommit],
+        done: CommitDone | None = None,
+        timeout: float | None = None,  # noqa: ARG002 - it waits as long as its own request timeout says
+    ) -> Mapping[TopicPartition, BaseException | None]:
+        self._commits += 1
+        if done is None:
+            # They share a connection, so those sent before are answered before.
+            return self._commit_and_wait(offsets)
+        sent = _Sent(dict(offsets), done, self._commits, time.monotonic())
+        self._sent.append(sent)
+        try:
+            self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=True)
+        except (confluent_kafka.KafkaException, RuntimeError) as error:
+            self._sent.remove(sent)
+            self._finished.append(partial(done, dict.fromkeys(offsets, _not_sent(error))))
+        return {}
+
+    def _commit_ended(self, error: Any, partitions: Sequence[Any]) -> None:
+        """By the client, inside poll: a commit that was not waited for is over."""
+        found = {_ours(each): each for each in partitions}
+        answered = {partition: each.offset for partition, each in found.items()}
+        sent = next((each for each in self._sent if each.plain == answered), None)
+        if sent is None:
+            return
+        self._sent.remove(sent)
+        if error is None or len(found) == 1 or _is_for_all(error):
+            wrong = None if error is None else _commit_error("the commit", error)
+            self._finished.append(partial(sent.done, dict.fromkeys(found, wrong)))
+        else:
+            self._finished.append(partial(self._say_each, sent, error))
+
+    def _say_each(self, sent: _Sent, error: Any) -> None:
+        """Some of the partitions were refused, and it does not tell which."""
+        if sent.number == self._commits:
+            sent.done(self._one_by_one(sent.offsets))
+        else:
+            # A later commit must not be undone.
+            sent.done(dict.fromkeys(sent.offsets, _commit_error("the commit", error)))
+
+    def _commit_and_wait(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
+        try:
+            self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            if len(offsets) > 1 and not _is_for_all(error.args[0]):
+                return self._one_by_one(offsets)
+            return dict.fromkeys(offsets, _commit_error("the commit", error.args[0]))
+        except RuntimeError as error:
+            return dict.fromkeys(offsets, _not_sent(error))
+        return dict.fromkeys(offsets)
+
+    def _one_by_one(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
+        """It tells the first error alone; by itself, each partition has its own."""
+        return {partition: self._commit_and_wait({partition: each})[partition] for partition, each in offsets.items()}
+
+    def _tell_finished(self) -> None:
+        if self._sent and time.monotonic() - self._sent[0].since > _ANSWER_S:
+            # Without an answer there would be no further commit.
+            lost = self._sent.popleft()
+            error = SeamarkError(f"the commit was not answered within {_ANSWER_S:g} s")
+            self._finished.append(partial(lost.done, dict.fromkeys(lost.offsets, error)))
+        while self._finished:
+            self._finished.popleft()()
+
+    # -- dead letters
+
+    def produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, done: ProduceDone) -> None:
+        if self._producer is None:
+            config = {
+                name: value
+                for name, value in self._config.items()
+                if not name.startswith(_CONSUMER_ONLY) and name not in (*_CONSUMER_KEYS, "enable.auto.offset.store")
+            }
+            # A dead-letter topic that is not there is an error soon.
+            limits = {"message.timeout.ms": 15_000, "topic.metadata.propagation.max.ms": 5_000}
+            self._producer = confluent_kafka.Producer({**limits, **config, "enable.idempotence": True})
+            deliver = threading.Thread(
+                target=self._deliver, args=(self._producer,), name="seamark-confluent-delivery", daemon=True
+            )
+            deliver.start()
+
+        def delivered(error: Any, _message: Any) -> None:
+            done(None if error is None else ConfluentError(f"the record for {topic}", error))
+
+        self._producer.produce(topic, value, key, headers=list(headers), on_delivery=delivered)
+
+    def _deliver(self, producer: Any) -> None:
+        """Delivery reports, also while the owner waits for something else."""
+        while self._producer is producer:
+            producer.poll(0.1)
+
+    # -- life
+
+    def log_ends(self) -> dict[TopicPartition, int]:
+        ends = {}
+        for each in self._consumer.assignment():
+            _, end = self._consumer.get_watermark_offsets(each, cached=True)
+            # A negative number stands for "not known yet".
+            if end >= 0:
+                ends[_ours(each)] = end
+        return ends
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self, timeout: float) -> None:
+        try:
+            self._consumer.close()
+        finally:
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                producer.flush(timeout)
+
+
+def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        wanted = _RENAMED.get(name, name)
+        if wanted is not None and value is not None:
+            found[wanted] = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return found
+
+
+def _ours(partition: Any) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition)
+
+
+def _theirs(partition: TopicPartition, to_commit: ToCommit | None = None) -> Any:
+    if to_commit is None:
+        return confluent_kafka.TopicPartition(*partition)
+    if not to_commit.metadata:
+        # It would write an empty text as one null character.
+        return confluent_kafka.TopicPartition(*partition, to_commit.offset)
+    return confluent_kafka.TopicPartition(*partition, to_commit.offset, to_commit.metadata)
+
+
+def _read_committed(partition: Any) -> Committed:
+    # Negative numbers stand for "none".
+    return (
+        Committed(-1) if partition.offset < 0 else Committed(partition.offset, (partition.metadata or "").rstrip("\0"))
+    )
+
+
+def _epoch(message: Any) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else int(epoch)
+
+
+def _is_for_all(error: Any) -> bool:
+    return bool(error.retriable() or error.code() in _FOR_ALL)
+
+
+def _not_sent(error: Exception) -> BaseException:
+    cause = error.args[0] if isinstance(error, confluent_kafka.KafkaException) else error
+    return ConfluentError("the commit was not sent", cause)
+
+
+def _commit_error(what: str, error: Any) -> BaseException:
+    codes = confluent_kafka.KafkaError
+    if error.code() in (codes.OFFSET_METADATA_TOO_LARGE, codes.INVALID_COMMIT_OFFSET_SIZE):
+        return MetadataTooLong(f"{what}: {error.str()}")
+    return ConfluentError(what, error)
+
+
+def _judge(error: Any) -> None:
+    """Most errors between the records tell of troubles that it overcomes by itself; the others end the consumer."""
+    codes = confluent_kafka.KafkaError
+    if error.fatal() or error.code() in (
+        codes.TOPIC_AUTHORIZATION_FAILED,
+        codes.GROUP_AUTHORIZATION_FAILED,
+        codes._AUTHENTICATION,
+        codes._AUTO_OFFSET_RESET,
+        codes._BAD_MSG,
+    ):
+        raise ConfluentError("confluent-kafka cannot go on", error)
+    _log.warning("confluent-kafka: %s", error.str())

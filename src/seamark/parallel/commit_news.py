@@ -1,0 +1,47 @@
+"""What is told of commits: to the user's callback, to the log and to the status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seamark.parallel.ports import ToCommit
+from seamark.topic_partition import TopicPartition
+
+_log = logging.getLogger("seamark.parallel")
+
+OnCommit = Callable[[Mapping[Any, int], BaseException | None], object]
+
+
+class CommitNews:
+    """The callback is called once for what was accepted, and once for each error; what it raises is logged."""
+
+    def __init__(self, on_commit: OnCommit | None) -> None:
+        self._on_commit = on_commit
+        self.last_seconds = 0.0
+
+    def ended(
+        self,
+        offsets: Mapping[TopicPartition, ToCommit],
+        results: Mapping[TopicPartition, BaseException | None],
+        seconds: float,
+    ) -> None:
+        self.last_seconds = seconds
+        outcomes: dict[int, tuple[BaseException | None, dict[TopicPartition, int]]] = {}
+        for partition, to_commit in offsets.items():
+            # A partition that the answer does not mention was refused.
+            error = results[partition] if partition in results else LookupError("the answer does not mention it")
+            outcomes.setdefault(id(error), (error, {}))[1][partition] = to_commit.offset
+        for error, committed in outcomes.values():
+            if error is not None:
+                _log.warning("A commit of %d partitions was refused: %s", len(committed), error)
+            self._tell(committed, error)
+
+    def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:
+        if self._on_commit is None:
+            return
+        try:
+            self._on_commit(committed, error)
+        except Exception:  # noqa: BLE001 - user code: a callback that fails must not stop commits
+            _log.exception("The on_commit callback failed.")

@@ -1,0 +1,352 @@
+"""The parallel consumer that users make.
+
+    def handle(record): ...
+
+    ParallelConsumer({"bootstrap.servers": "localhost:9092", "group.id": "billing"}, ["orders"], handle).run()
+
+``run`` works in the calling thread until a signal, ``stop`` or a record that cannot be processed ends it; ``start``
+works in a thread of its own. All other calls may come from any thread: they are handed to the owner, which answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.parallel.actions import Action
+from seamark.parallel.adapters import check_config, open_port, read_deserializer
+from seamark.parallel.handler_calls import Argument, Handler, UnreadableRecord, where_to_run
+from seamark.parallel.mailbox import Mailbox
+from seamark.parallel.pools import Pool, calls_ahead
+from seamark.parallel.runtime import Runtime
+from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
+from seamark.parallel.signals import DrainOnSignal
+from seamark.parallel.status import State, Status, Summary
+from seamark.parallel.status_report import last_words, status_of
+from seamark.topic_partition import TopicPartition
+
+_log = logging.getLogger("seamark.parallel")
+
+# How long a question to the owner may wait: it answers between two events, and a commit is the longest of them.
+_ANSWER_S = 15.0
+# Python lets a thread run for 5 ms before another gets its turn. A loop that has to wait that long for the owner is
+# late for all its handlers at once; with many threads more turns cost more than they bring.
+_LOOP_SWITCH_S = 0.0005
+
+
+class ConsumerStopped(SeamarkError):
+    """The consumer ended by itself; ``reason`` says why, ``summary`` how far it got."""
+
+    def __init__(self, reason: str, summary: Summary) -> None:
+        super().__init__(f"the parallel consumer stopped: {reason}")
+        self.reason = reason
+        self.summary = summary
+
+
+class OwnerBusy(SeamarkError):
+    """The consumer waits for the broker, or for a commit, and could not answer yet; ask again."""
+
+
+class ParallelConsumer:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: str | Sequence[str],
+        handler: Handler,
+        *,
+        order: Order = Order.KEY,
+        concurrency: int = 64,
+        run_in: str = "auto",
+        batch: Batch | None = None,
+        delivery: Delivery = "at_least_once",
+        retry: Retry = Retry(attempts=5, delay=0.2, factor=2, max_delay=30),  # noqa: B008 - a frozen value
+        then: Then = Stop(),  # noqa: B008 - a frozen value
+        commit: Commit = Commit(interval=1.0),  # noqa: B008 - a frozen value
+        buffer_bytes: int = 64 << 20,
+        done_ahead: bool | int = True,
+        drain: float = 30.0,
+        client: str = "seamark",
+        stall_after: float = 60.0,
+        key: Any = bytes,
+        value: Any = bytes,
+    ) -> None:
+        """``config`` are Kafka's keys. ``key`` and ``value`` say how they are deserialized, as for ``Consumer``."""
+        self.settings = Settings(
+            order=order,
+            concurrency=concurrency,
+            batch=batch,
+            delivery=delivery,
+            retry=_with_unreadable(retry),
+            then=then,
+            commit=commit,
+            buffer_bytes=buffer_bytes,
+            done_ahead=done_ahead,
+            drain=drain,
+            stall_after=stall_after,
+        )
+        check_config(client, config)
+        self._topics = _read_topics(topics)
+        self._handler = handler
+        self._place = where_to_run(handler, run_in)
+        self._argument = Argument(batch, read_deserializer("key", key), read_deserializer("value", value))
+        if batch is not None and batch.arrow:
+            _check_arrow(self._argument)
+        if self._place == "processes":
+            from seamark.parallel.pool_processes import pickled_handler
+
+            pickled_handler(handler, self._argument)
+        self._group: str = config["group.id"]
+        # The group waits for a member that gives partitions up, but no longer than this.
+        self._revoke_s = min(drain, 0.8 * _milliseconds(config.get("max.poll.interval.ms", 300_000)) / 1000)
+        # A quarter of what may be held is fetched ahead, as bytes; the rest is for records at work.
+        self._port = open_port(client, config, max(1 << 20, buffer_bytes // 4))
+        self._state = State.NEW
+        self._runtime: Runtime | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._summary: Summary | None = None
+        self._last_status: Status | None = None
+        self._known_status: Status | None = None
+        self._starting = threading.Lock()
+        self._owner: int | None = None
+
+    # -- running
+
+    def run(self) -> Summary:
+        """Work until the end; SIGTERM and SIGINT drain. ConsumerStopped if it was not asked to end."""
+        runtime = self._begin()
+        with DrainOnSignal(self._ask_to_stop):
+            self._own(runtime)
+        summary = self._summary
+        assert summary is not None
+        if summary.reason is not None:
+            raise ConsumerStopped(summary.reason, summary)
+        return summary
+
+    def start(self) -> Self:
+        """Work in a thread of its own. That it ended by itself is seen in ``status`` and ``wait``, and in the log."""
+        runtime = self._begin()
+        self._thread = threading.Thread(target=self._own, args=(runtime,), name="seamark-parallel", daemon=True)
+        self._thread.start()
+        return self
+
+    def wait(self, timeout: float | None = None) -> Summary | None:
+        """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does."""
+        if not self._ended.wait(timeout):
+            return None
+        summary = self._summary
+        if summary is not None and summary.reason is not None:
+            raise ConsumerStopped(summary.reason, summary)
+        return summary
+
+    def stop(self, drain: float | None = None) -> Summary | None:
+        """Start nothing more, let handlers end for at most ``drain`` seconds, commit, leave the group.
+
+        Waits for the end, but not if it is called by a handler, for which the end waits.
+        """
+        if drain is not None and (isinstance(drain, bool) or not isinstance(drain, int | float) or drain < 0):
+            raise ConfigError("drain", drain, "must be a number of seconds that is not negative")
+        with self._starting:
+            if self._runtime is None:
+                if self._state is State.NEW:
+                    self._state = State.STOPPED
+                    self._port.close(0.0)
+                    self._ended.set()
+                return self._summary
+        if not self._ended.is_set():
+            self._ask_to_stop(drain)
+            if not self._is_waited_for():
+                self._ended.wait()
+        return self._summary
+
+    def _is_waited_for(self) -> bool:
+        """Whether the end waits for the calling thread: a handler's, or the owner's own inside a callback."""
+        name = threading.current_thread().name
+        return name.startswith("seamark-handler") or threading.get_ident() == self._owner
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _begin(self) -> Runtime:
+        with self._starting:
+            if self._state is not State.NEW:
+                raise UsageError("a parallel consumer is started once; make another")
+            ahead = calls_ahead(self.settings, self._place)
+            self._runtime = Runtime(
+                self.settings,
+                self._port,
+                lambda mailbox: self._make_pool(mailbox, ahead),
+                topics=self._topics,
+                group=self._group,
+                ahead=ahead,
+                revoke_s=self._revoke_s,
+            )
+            self._state = State.RUNNING
+        return self._runtime
+
+    def _make_pool(self, mailbox: Mailbox, ahead: int) -> Pool:
+        concurrency = self.settings.concurrency
+        if self._place == "threads":
+            from seamark.parallel.pool_threads import ThreadPool
+
+            return ThreadPool(self._handler, self._argument, mailbox, concurrency, ahead)
+        if self._place == "loop":
+            from seamark.parallel.pool_loop import LoopPool
+
+            return LoopPool(self._handler, self._argument, mailbox, concurrency, ahead)
+        from seamark.parallel.pool_processes import ProcessPool
+
+        return ProcessPool(self._handler, self._argument, mailbox, concurrency, self._cannot_go_on)
+
+    def _own(self, runtime: Runtime) -> None:
+        self._owner = threading.get_ident()
+        switch = sys.getswitchinterval()
+        if self._place == "loop":
+            sys.setswitchinterval(min(switch, _LOOP_SWITCH_S))
+        try:
+            runtime.run()
+        except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
+            _log.exception("The parallel consumer failed.")
+            runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
+        finally:
+            sys.setswitchinterval(switch)
+            self._state = State.STOPPED if runtime.reason is None else State.FAILED
+            self._summary, self._last_status = last_words(runtime, self._state, self._group)
+            level = logging.INFO if runtime.reason is None else logging.ERROR
+            _log.log(level, "The parallel consumer of group %r: %s", self._group, self._summary)
+            self._ended.set()
+            # Whoever asked when it was too late is answered all the same.
+            while runtime.mailbox.commands:
+                runtime.mailbox.commands.popleft()(runtime.clock())
+
+    # -- questions and orders
+
+    def status(self) -> Status:
+        """What is going on; may be called from any thread, also before the start and after the end."""
+        if self._runtime is None:
+            return Status(self._state, self._group)
+        runtime = self._runtime
+        if self._last_status is not None:
+            return self._last_status
+
+        def answer(_now: float) -> Status:
+            state = State.STOPPING if runtime.engine.is_stopping else self._state
+            return self._last_status or status_of(runtime, state, self._group)
+
+        try:
+            self._known_status = self._ask(answer)
+        except OwnerBusy:
+            # Better an older answer than none: who watches a consumer needs to see one that is busy, too.
+            if self._known_status is None:
+                return Status(self._state, self._group)
+        return self._known_status
+
+    def skip(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
+        """Give up a record that is running, waits for a retry or is parked; the frontier passes it."""
+        runtime = self._running()
+        self._order(lambda now: runtime.engine.skip(_read_partition(partition), offset, now))
+
+    def dead_letter(self, partition: TopicPartition | tuple[str, int], offset: int, topic: str | None = None) -> None:
+        """Write a record that is running, waits for a retry or is parked to the dead-letter topic and pass it."""
+        runtime = self._running()
+        self._order(lambda now: runtime.engine.dead_letter(_read_partition(partition), offset, now, topic))
+
+    def _running(self) -> Runtime:
+        if self._runtime is None or self._ended.is_set():
+            raise UsageError(f"the parallel consumer is not running, it is {self._state.value}")
+        return self._runtime
+
+    def _ask_to_stop(self, drain: float | None = None) -> None:
+        runtime = self._runtime
+        assert runtime is not None
+        runtime.mailbox.tell(lambda now: runtime.engine.stop(now, drain))
+
+    def _cannot_go_on(self, reason: str) -> None:
+        runtime = self._runtime
+        if runtime is not None:
+            runtime.mailbox.tell(lambda now: runtime.engine.stop(now, 0.0, reason))
+
+    def _order(self, order: Any) -> None:
+        """Have the owner do something that gives actions; what it raises is raised here."""
+        runtime = self._running()
+        answer: Future[None] = Future()
+
+        def carry_out(now: float) -> list[Action]:
+            try:
+                actions: list[Action] = order(now)
+            except BaseException as error:  # noqa: BLE001 - for the thread that gave the order
+                answer.set_exception(error)
+                return []
+            answer.set_result(None)
+            return actions
+
+        runtime.mailbox.tell(carry_out)
+        self._answer(answer)
+
+    def _ask(self, question: Any) -> Any:
+        answer: Future[Any] = Future()
+
+        def carry_out(now: float) -> list[Action]:
+            try:
+                answer.set_result(question(now))
+            except BaseException as error:  # noqa: BLE001 - for the thread that asked
+                answer.set_exception(error)
+            return []
+
+        assert self._runtime is not None
+        self._runtime.mailbox.tell(carry_out)
+        return self._answer(answer)
+
+    def _answer(self, answer: Future[Any]) -> Any:
+        try:
+            return answer.result(_ANSWER_S)
+        except TimeoutError:
+            raise OwnerBusy(f"the parallel consumer did not answer within {_ANSWER_S:g} s") from None
+
+
+def _with_unreadable(retry: Retry) -> Retry:
+    """What cannot be deserialized once cannot be deserialized later, unless the user says otherwise."""
+    if not isinstance(retry, Retry) or UnreadableRecord in retry.by_type:
+        return retry
+    return dataclasses.replace(retry, by_type={**retry.by_type, UnreadableRecord: None})
+
+
+def _read_topics(topics: object) -> list[str]:
+    wanted = [topics] if isinstance(topics, str) else topics
+    if not isinstance(wanted, Sequence | set | frozenset) or not wanted:
+        raise ConfigError("topics", topics, "must be the name of a topic or a list of names")
+    for topic in wanted:
+        if not isinstance(topic, str) or not topic:
+            raise ConfigError("topics", topic, "is not the name of a topic")
+    return list(wanted)
+
+
+def _read_partition(partition: TopicPartition | tuple[str, int]) -> TopicPartition:
+    return TopicPartition(*partition)
+
+
+def _milliseconds(value: object) -> float:
+    try:
+        return float(str(value))
+    except ValueError:
+        raise ConfigError("max.poll.interval.ms", value, "is not a whole number") from None
+
+
+def _check_arrow(argument: Argument) -> None:
+    if argument.has_deserializers:
+        raise ConfigError("batch", "Batch(arrow=True)", "goes with keys and values as bytes: leave out key= and value=")
+    from seamark.parallel.columns import require_arrow
+
+    require_arrow()

@@ -1,0 +1,148 @@
+"""Coroutine functions on one event loop, in a thread of its own.
+
+As many workers as may run at a time take calls from a deque, each a task that lives as long as the pool: a call costs
+no task of its own. What ends in one turn of the loop is reported together. A plain function runs on the loop too, one
+call at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from seamark.parallel.actions import StartCall
+from seamark.parallel.handler_calls import Argument, Handler, check_answer, is_async
+from seamark.parallel.mailbox import Mailbox
+from seamark.parallel.pools import WORTH_WAKING
+from seamark.parallel.stack_lines import line_of_coroutine
+from seamark.parallel.work import Work
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class LoopPool:
+    def __init__(self, handler: Handler, argument: Argument, mailbox: Mailbox, concurrency: int, ahead: int) -> None:
+        self._handler = handler
+        self._argument = argument
+        self._mailbox = mailbox
+        self._is_async = is_async(handler)
+        self._limit = concurrency if self._is_async else 1
+        self._low = ahead // 2
+        self._queue: deque[StartCall] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        # By the identity of the call, which has no hash.
+        self._running: dict[int, tuple[StartCall, Coroutine[Any, Any, Any] | None]] = {}
+        self._is_told = False
+        self._is_notifying = False
+        self._is_closed = False
+        self._loop = _new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="seamark-handlers", daemon=True)
+        self._thread.start()
+
+    def start(self, calls: Sequence[StartCall]) -> None:
+        self._queue.extend(calls)
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._distribute)
+
+    def withdraw(self) -> list[StartCall]:
+        found = []
+        while self._queue:
+            try:
+                found.append(self._queue.popleft())
+            except IndexError:
+                break
+        return found
+
+    def stands_at(self, work: Work) -> str | None:
+        for call, coroutine in list(self._running.values()):
+            if work in call.works:
+                return line_of_coroutine(coroutine) if coroutine is not None else "the event loop"
+        return None
+
+    def close(self, timeout: float) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._queue.clear()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    # On the loop.
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    def _distribute(self) -> None:
+        self._is_told = False
+        wanted = len(self._queue)
+        while wanted > 0 and self._idle:
+            future = self._idle.pop()
+            if not future.done():
+                future.set_result(None)
+            wanted -= 1
+        while wanted > 0 and len(self._tasks) < self._limit and not self._is_closed:
+            self._tasks.add(self._loop.create_task(self._work()))
+            wanted -= 1
+
+    async def _work(self) -> None:
+        queue, mailbox, running = self._queue, self._mailbox, self._running
+        succeeded, failed = mailbox.succeeded, mailbox.failed
+        handler, argument = self._handler, self._argument
+        is_plain, has_coroutine = argument.is_plain, self._is_async
+        while not self._is_closed:
+            try:
+                call = queue.popleft()
+            except IndexError:
+                future = self._loop.create_future()
+                self._idle.append(future)
+                await future
+                continue
+            try:
+                given = call.works[0].record if is_plain else argument.of_works(call.works)
+                if has_coroutine:
+                    coroutine = handler(given)
+                    running[id(call)] = call, coroutine
+                    await coroutine
+                else:
+                    running[id(call)] = call, None
+                    check_answer(handler(given))
+            except BaseException as error:  # noqa: BLE001 - also SystemExit and CancelledError: its records are not done
+                if self._has_ended():
+                    return
+                failed.append((call, error))
+            else:
+                succeeded.append(call)
+            running.pop(id(call), None)
+            if len(queue) <= self._low or len(succeeded) >= WORTH_WAKING:
+                if not has_coroutine:
+                    mailbox.notify()
+                elif not self._is_notifying:
+                    self._is_notifying = True
+                    self._loop.call_soon(self._notify)
+
+    def _has_ended(self) -> bool:
+        return self._is_closed
+
+    def _notify(self) -> None:
+        self._is_notifying = False
+        self._mailbox.notify()

@@ -1,0 +1,53 @@
+"""How much of what is there goes into the next batch.
+
+``at_most`` shares a limit among the partitions in proportion to what each has waiting, at least one offset for each, so
+that a small partition is never starved by a large one (Spark's source does the same, so the limit may be passed by as
+many offsets as there are partitions). ``Patience`` holds a batch back until it is worth its while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seamark.topic_partition import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def waiting(begin: Offsets, heads: Offsets) -> dict[TopicPartition, int]:
+    """How many offsets each partition has to read; those with none are left out."""
+    sizes = {partition: head - begin[partition] for partition, head in heads.items() if partition in begin}
+    return {partition: size for partition, size in sizes.items() if size > 0}
+
+
+def at_most(limit: int | None, begin: Offsets, heads: Offsets) -> dict[TopicPartition, int]:
+    """Where the next batch ends in each partition that has something to read."""
+    sizes = waiting(begin, heads)
+    total = sum(sizes.values())
+    if limit is None or total <= limit:
+        return {partition: begin[partition] + size for partition, size in sizes.items()}
+    return {partition: begin[partition] + max(1, limit * size // total) for partition, size in sizes.items()}
+
+
+class Patience:
+    """Whether a batch should wait for more: fewer than ``minimum`` offsets, and not yet for ``delay_ms``.
+
+    The first batch of a run does not wait. Times are those of a monotonic clock.
+    """
+
+    def __init__(self, minimum: int | None, delay_ms: int) -> None:
+        self._minimum = minimum
+        self._delay_ms = delay_ms
+        self._last_ms: int | None = None
+
+    def has_worn_out(self, count: int, now_ms: int) -> bool:
+        """Whether ``count`` offsets are enough by now; the wait starts anew when they are."""
+        is_enough = (
+            self._minimum is None
+            or count >= self._minimum
+            or self._last_ms is None
+            or now_ms - self._last_ms >= self._delay_ms
+        )
+        if is_enough:
+            self._last_ms = now_ms
+        return is_enough

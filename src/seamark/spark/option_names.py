@@ -1,0 +1,99 @@
+"""The names that options of the Spark source have: those it takes, and those of Spark's own source that it refuses.
+
+Spark does not care about the case of an option's name and hands it on in lower case; users read and write it in the
+form given here. A name in neither table is refused with the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from seamark.errors import ConfigError
+
+# In the order of the guide. "stream" and "batch" are refused where the other kind of query is made.
+TAKEN: dict[str, str] = {
+    "subscribe": "both",
+    "subscribePattern": "both",
+    "assign": "both",
+    "startingOffsets": "both",
+    "startingTimestamp": "both",
+    "startingOffsetsByTimestamp": "both",
+    "startingOffsetsByTimestampStrategy": "both",
+    "endingOffsets": "batch",
+    "endingTimestamp": "batch",
+    "endingOffsetsByTimestamp": "batch",
+    "failOnDataLoss": "both",
+    "minPartitions": "both",
+    "maxRecordsPerPartition": "both",
+    "maxOffsetsPerTrigger": "stream",
+    "minOffsetsPerTrigger": "stream",
+    "maxTriggerDelay": "stream",
+    "includeHeaders": "both",
+    "groupId": "both",
+    "groupFallback": "both",
+    "onActiveGroup": "stream",
+    "onTopicRecreated": "stream",
+    "fetchBytes": "both",
+}
+
+# Options of Spark's source that have no meaning here, with what to do instead.
+REFUSED: dict[str, str] = {
+    "groupIdPrefix": "no group is made up for reading: leave it out, or name the group to commit to with groupId",
+    "kafkaConsumer.pollTimeoutMs": "there is no poll: set kafka.default.api.timeout.ms to bound waiting for records",
+    "fetchOffset.numRetries": "requests are retried until kafka.default.api.timeout.ms has passed",
+    "fetchOffset.retryIntervalMs": "the wait between retries is kafka.retry.backoff.ms",
+    "asyncProgressTrackingEnabled": "it belongs to writeStream, and cannot be combined with groupId",
+    "path": "nothing is read from files: call load() without a path",
+    "topic": "it names where to write; to read, say subscribe",
+    "schema": "give the columns to read with the method schema(...) of the reader",
+}
+
+# Settings of Kafka's consumer that a query decides by itself, as in Spark's source.
+REFUSED_KAFKA: dict[str, str] = {
+    "auto.offset.reset": "the query keeps its own offsets: say startingOffsets",
+    "key.deserializer": "keys are bytes: cast the column",
+    "value.deserializer": "values are bytes: cast the column",
+    "enable.auto.commit": "offsets are committed after a batch is durable: say groupId",
+    "auto.commit.interval.ms": "offsets are committed after a batch is durable: say groupId",
+    "interceptor.classes": "interceptors are Java's: nothing may change records on their way",
+    "partition.assignment.strategy": "no group is joined: Spark assigns the partitions",
+    "group.instance.id": "no group is joined: Spark assigns the partitions",
+    "group.protocol": "no group is joined: Spark assigns the partitions",
+    "group.remote.assignor": "no group is joined: Spark assigns the partitions",
+}
+
+_TAKEN_BY_LOWER = {name.lower(): name for name in TAKEN}
+_REFUSED_BY_LOWER = {name.lower(): name for name in REFUSED}
+_SECRET_WORDS = ("pass", "secret", "jaas", "key", "token", "pw")
+HIDDEN = "[hidden]"
+
+
+def shown(name: str, value: object) -> object:
+    """The value as it may appear in an error: what could be a secret is hidden."""
+    return HIDDEN if any(word in name.lower() for word in _SECRET_WORDS) else value
+
+
+def check_names(names: Iterable[str], *, is_stream: bool) -> None:
+    """Refuse what is not an option of reading; names starting with kafka. are looked at elsewhere."""
+    for name in names:
+        lower = name.lower()
+        if lower.startswith("kafka."):
+            continue
+        proper = _TAKEN_BY_LOWER.get(lower)
+        if proper is None:
+            raise _refusal(lower, name)
+        kind = TAKEN[proper]
+        if kind == "batch" and is_stream:
+            raise ConfigError(proper, "…", "a streaming query has no end; the option is for batch queries")
+        if kind == "stream" and not is_stream:
+            raise ConfigError(proper, "…", "the option is for streaming queries; a batch query reads once")
+
+
+def _refusal(lower: str, given: str) -> ConfigError:
+    if lower in _REFUSED_BY_LOWER:
+        proper = _REFUSED_BY_LOWER[lower]
+        return ConfigError(proper, "…", f"not supported: {REFUSED[proper]}")
+    near = difflib.get_close_matches(lower, [*_TAKEN_BY_LOWER, "kafka.bootstrap.servers"], n=1, cutoff=0.6)
+    hint = f"; did you mean {_TAKEN_BY_LOWER.get(near[0], near[0])!r}?" if near else ""
+    return ConfigError(given, "…", f"is not an option of this source{hint}")

@@ -1,0 +1,111 @@
+"""What Spark's progress events tell about queries over this source, as lines, metrics and offsets to commit.
+
+Pure: takes the event's fields, which are texts of JSON where Spark has offsets, and ``"None"`` or ``"null"`` where it
+has none. Sources of other formats in the same query are passed by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.spark.offset_document import SourceOffsets, read_document
+from seamark.spark.source_errors import BadCheckpoint
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_METRICS = {
+    "seamark_spark_lag_records": "Records between the position of a query and the end of the log.",
+    "seamark_spark_lag_seconds": "Age of the oldest record that a query has not read.",
+    "seamark_spark_batch_id": "The last batch of a query that was finished.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """One source of ours in one event; ``ends`` is what the batch has read up to."""
+
+    ends: SourceOffsets
+    rows: int
+    lag_records: int
+    lag_ms: int | None
+    partitions: Mapping[str, Mapping[str, int]]
+    commits: str | None
+
+
+def source_progress(end_offset: Any, latest_offset: Any, rows: int) -> SourceProgress | None:
+    """A source's part of an event; None for another format, or for one that has not begun."""
+    document, latest = _object(end_offset), _object(latest_offset)
+    if document is None or "seamark" not in document:
+        return None
+    try:
+        ends = read_document(document)
+    except BadCheckpoint:
+        return None
+    told = latest.get("seamark") if latest is not None else None
+    if not isinstance(told, dict):
+        told = {}
+    return SourceProgress(
+        ends,
+        rows,
+        told.get("lag_records", 0),
+        told.get("lag_ms"),
+        told.get("partitions", {}),
+        told.get("commits"),
+    )
+
+
+def _object(text: Any) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def batch_line(query: str, batch: int, source: SourceProgress) -> str:
+    """The line that is logged for a batch."""
+    age = "of unknown age" if source.lag_ms is None else f"{source.lag_ms / 1000:.1f} s old"
+    lag = f"{source.lag_records} records behind" + (f", the oldest {age}" if source.lag_records else "")
+    group = "" if source.ends.group is None else f"; group {source.ends.group}: {source.commits or 'unknown'}"
+    return f"query {query} batch {batch}: {source.rows} rows of {', '.join(sorted(source.ends.topics))}; {lag}{group}"
+
+
+class LagMetrics:
+    """The newest numbers of each running query, in Prometheus' text format."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, tuple[str, int, list[SourceProgress]]] = {}
+
+    def progressed(self, query_id: str, name: str, batch: int, sources: list[SourceProgress]) -> None:
+        # Replaced as a whole: another thread may be rendering.
+        self._queries = {**self._queries, query_id: (name, batch, sources)}
+
+    def ended(self, query_id: str) -> None:
+        self._queries = {each: kept for each, kept in self._queries.items() if each != query_id}
+
+    def text(self) -> str:
+        samples: dict[str, list[str]] = {name: [] for name in _METRICS}
+        for query, batch, sources in sorted(self._queries.values(), key=lambda kept: kept[0]):
+            samples["seamark_spark_batch_id"].append(_sample("seamark_spark_batch_id", {"query": query}, batch))
+            for source in sources:
+                group = source.ends.group or ""
+                for topic, partitions in sorted(source.partitions.items()):
+                    for index, count in partitions.items():
+                        labels = {"query": query, "group": group, "topic": topic, "partition": index}
+                        samples["seamark_spark_lag_records"].append(_sample("seamark_spark_lag_records", labels, count))
+                if source.lag_ms is not None:
+                    labels = {"query": query, "group": group, "topics": ",".join(sorted(source.ends.topics))}
+                    samples["seamark_spark_lag_seconds"].append(
+                        _sample("seamark_spark_lag_seconds", labels, source.lag_ms / 1000)
+                    )
+        lines = []
+        for name, told in _METRICS.items():
+            lines += [f"# HELP {name} {told}", f"# TYPE {name} gauge", *samples[name]]
+        return "\n".join(lines) + "\n"
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    shown = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
+    return f"{name}{{{shown}}} {value}"

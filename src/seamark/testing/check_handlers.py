@@ -1,0 +1,153 @@
+"""A user's handler inside a simulated member: called for real, at a moment of virtual time that the seed draws.
+
+Between the call and its report lies a while, as in life: a crash in it leaves the effects of a call behind that nobody
+knows of. An ``async`` handler is ended by a crash where it stands, at one of its awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from seamark.errors import UsageError
+from seamark.parallel.settings import Batch
+from seamark.simulation.event_loop import EventLoop
+from seamark.simulation.parallel_calls import Report
+from seamark.simulation.parallel_log import SimulatedRecord
+from seamark.simulation.parallel_member import SimulatedMember
+from seamark.simulation.violations import InvariantViolated
+from seamark.testing.check_loop import REAL_WAIT_S, VirtualLoop
+from seamark.testing.check_records import fresh
+
+Handler = Callable[[Any], object]
+
+
+def is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+
+def argument_of(records: list[SimulatedRecord], batch: Batch | None) -> Any:
+    """What the handler is called with: a record, a list, or a ``pyarrow.RecordBatch``."""
+    if batch is None:
+        return records[0]
+    if not batch.arrow:
+        return records
+    from seamark.parallel.columns import batch_of_records
+
+    return batch_of_records(records)
+
+
+class UserHandlers:
+    """``on_moment`` is called at every step of a call, before anything else happens: accidents wait for their turn."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        loop: EventLoop,
+        draw: Callable[[], float],
+        *,
+        batch: Batch | None,
+        on_moment: Callable[[], None],
+    ) -> None:
+        self._handler = handler
+        self._loop = loop
+        self._draw = draw
+        self._batch = batch
+        self._on_moment = on_moment
+        self.failed_runs = 0
+        self.last_error: BaseException | None = None
+        self._asyncio: VirtualLoop | None = None
+        self._tasks: dict[asyncio.Task[object], SimulatedMember] = {}
+        if is_async(handler):
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                self._asyncio = VirtualLoop()
+            else:
+                raise UsageError("check runs an async handler on a loop of its own: call it outside of a running loop")
+
+    def close(self) -> None:
+        if self._asyncio is not None:
+            self._asyncio.finish()
+
+    # What members ask for.
+
+    def start(self, member: SimulatedMember, records: list[SimulatedRecord], report: Report) -> None:
+        self._loop.call_later(int(self._draw() ** 3 * 60), self._invoke, member, records, report)
+
+    def member_gone(self, member: SimulatedMember) -> None:
+        for task in [task for task, owner in self._tasks.items() if owner is member]:
+            del self._tasks[task]
+            task.cancel()
+
+    # One call.
+
+    def _invoke(self, member: SimulatedMember, records: list[SimulatedRecord], report: Report) -> None:
+        self._on_moment()
+        if not member.is_alive:
+            return
+        argument = argument_of([fresh(record) for record in records], self._batch)
+        if self._asyncio is not None:
+            self._begin(self._asyncio, member, argument, report)
+            return
+        try:
+            found = self._handler(argument)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its failure
+            self._report_later(report, error)
+            return
+        if inspect.iscoroutine(found):
+            found.close()
+            self._report_later(report, TypeError("the handler returned a coroutine: make it an async def"))
+        else:
+            self._report_later(report, None)
+
+    def _report_later(self, report: Report, error: BaseException | None) -> None:
+        if error is not None:
+            self.failed_runs += 1
+            self.last_error = error
+
+        def told() -> None:
+            self._on_moment()
+            report(error)
+
+        self._loop.call_later(int(self._draw() ** 3 * 120), told)
+
+    # Coroutines.
+
+    def _begin(self, loop: VirtualLoop, member: SimulatedMember, argument: Any, report: Report) -> None:
+        async def run() -> None:
+            await self._handler(argument)  # type: ignore[misc]
+
+        task = loop.create_task(run())
+        self._tasks[task] = member
+
+        def ended(done: asyncio.Task[object]) -> None:
+            if self._tasks.pop(done, None) is None:
+                # Its member crashed; nobody hears of it.
+                if not done.cancelled():
+                    done.exception()
+                return
+            error = asyncio.CancelledError() if done.cancelled() else done.exception()
+            self._report_later(report, error)
+
+        task.add_done_callback(ended)
+        self._pump(loop)
+
+    def _pump(self, loop: VirtualLoop) -> None:
+        """Run the coroutines up to now, and come back when the next of them wakes up."""
+        loop.advance(self._loop.now_ms / 1000)
+        following = loop.next_moment()
+        if following is not None:
+            self._loop.call_at(int(following * 1000) + 1, self._pump, loop)
+            return
+        waiting = list(self._tasks)
+
+        def has_moved() -> bool:
+            return loop.next_moment() is not None or any(task.done() for task in waiting) or not waiting
+
+        if not loop.wait_outside(has_moved):
+            raise InvariantViolated("a handler ends", f"it waited {REAL_WAIT_S:.0f} s for something outside")
+        if loop.next_moment() is not None:
+            self._loop.call_later(1, self._pump, loop)

@@ -1,0 +1,152 @@
+"""The checks of the parallel lifetimes can fail: each core broken on purpose is found within a few seeds."""
+
+import pytest
+
+from seamark.parallel import budget, committer, endings, engine, frontier, intake, lanes, stays, withheld
+from seamark.parallel.budget import Changes
+from seamark.parallel.frontier import Frontier
+from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
+from seamark.wire.done_ahead import DoneAhead
+
+SEEDS = 60
+
+
+def commit_what_was_polled(monkeypatch):
+    monkeypatch.setattr(Frontier, "frontier", property(lambda self: self.position))
+
+
+def say_done_of_what_is_in_flight(monkeypatch):
+    def done_ahead(self):
+        start = self.frontier
+        return DoneAhead(start, [(start + 1, self.position)] if self.position > start + 1 else [])
+
+    monkeypatch.setattr(frontier.Frontier, "done_ahead", done_ahead)
+
+
+def forget_what_is_done_ahead(monkeypatch):
+    monkeypatch.setattr(frontier.Frontier, "done_ahead", lambda self: DoneAhead(self.frontier))
+
+
+def run_what_the_map_says_is_done(monkeypatch):
+    original = stays.Stays.begin
+    monkeypatch.setattr(
+        stays.Stays,
+        "begin",
+        lambda self, partition, position, known=None, committed=None: original(
+            self, partition, position, None, committed
+        ),
+    )
+
+
+def take_late_results_for_present_ones(monkeypatch):
+    monkeypatch.setattr(stays.Stays, "is_live", lambda self, work: self.get(work.partition) is not None)
+
+
+def start_whatever_comes(monkeypatch):
+    def add(self, works):
+        for work in works:
+            work.lane = None
+        original(self, works)
+
+    original = lanes.Lanes.add
+    monkeypatch.setattr(lanes.Lanes, "add", add)
+
+
+def let_others_overtake_a_retry(monkeypatch):
+    original = lanes.Lanes.hold
+
+    def hold(self, batch):
+        original(self, batch)
+        self.release(batch)
+
+    monkeypatch.setattr(lanes.Lanes, "hold", hold)
+
+
+def never_pause(monkeypatch):
+    monkeypatch.setattr(budget.Budget, "changes", lambda self: Changes([], []))
+
+
+def keep_what_a_partition_left_behind(monkeypatch):
+    monkeypatch.setattr(endings.Endings, "drop", lambda self, partition, since=0: [])
+
+
+def forget_records_below_a_rewind(monkeypatch):
+    monkeypatch.setattr(
+        intake.Intake,
+        "_start_over",
+        lambda self, partition, term, position: (
+            self._drop_waiting(partition, 0),
+            self._stays.begin(partition, position),
+        )[1],
+    )
+
+
+def run_before_the_commit_is_known(monkeypatch):
+    original = withheld.Withheld.answered
+
+    def answered(self, ticket, results):
+        accepted, refused = original(self, ticket, results)
+        return accepted + refused, []
+
+    monkeypatch.setattr(withheld.Withheld, "answered", answered)
+
+
+def take_a_refused_commit_for_granted(monkeypatch):
+    monkeypatch.setattr(committer.OffsetCommitter, "not_published", committer.OffsetCommitter.published)
+
+
+def do_not_count_what_is_late(monkeypatch):
+    original = engine.Engine.succeeded_all
+
+    def succeeded_all(self, calls, now):
+        late = self.tally.late
+        actions = original(self, calls, now)
+        self.tally.late = late
+        return actions
+
+    monkeypatch.setattr(engine.Engine, "succeeded_all", succeeded_all)
+
+
+def forget_calls_that_were_taken_back(monkeypatch):
+    def withdrawn(self, calls, now):
+        for call in calls:
+            self._lanes.hold(call.works)
+        return self.tick(now)
+
+    monkeypatch.setattr(engine.Engine, "withdrawn", withdrawn)
+
+
+def lose_a_row_of_failed_columns(monkeypatch):
+    original = intake.Intake.taken_apart
+    monkeypatch.setattr(intake.Intake, "taken_apart", lambda self, works: original(self, works)[1:] or [])
+
+
+MUTANTS = [
+    forget_calls_that_were_taken_back,
+    lose_a_row_of_failed_columns,
+    commit_what_was_polled,
+    say_done_of_what_is_in_flight,
+    forget_what_is_done_ahead,
+    run_what_the_map_says_is_done,
+    take_late_results_for_present_ones,
+    start_whatever_comes,
+    let_others_overtake_a_retry,
+    never_pause,
+    keep_what_a_partition_left_behind,
+    forget_records_below_a_rewind,
+    run_before_the_commit_is_known,
+    take_a_refused_commit_for_granted,
+    do_not_count_what_is_late,
+]
+
+
+# covers: H2, H22, H24, I2
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_core_broken_on_purpose_is_found(mutant, monkeypatch):
+    mutant(monkeypatch)
+    for seed in range(SEEDS):
+        try:
+            ParallelLifetime(seed).run()
+        except ParallelLifetimeFailed:
+            return
+    pytest.fail(f"{SEEDS} lifetimes were lived through with a broken core")

@@ -1,0 +1,131 @@
+"""Resets from the pages: shown first, made once, verified, taken back; and off unless they are allowed."""
+
+import re
+
+import pytest
+
+from seamark.client.admin_types import GroupMember
+from seamark.client.records_api import Offset
+from seamark.topic_partition import TopicPartition
+from tests.unit.dashboard.conftest import Browser
+
+
+def committed(cluster, group="billing"):
+    return [offset.offset for _, offset in sorted(cluster.committed[group].items())]
+
+
+def planned(browser, **fields):
+    browser.get("/c/main/reset?id=billing")
+    return browser.post("/c/main/plan", {"id": "billing", "topic": "orders", **fields})
+
+
+def made(browser, answer):
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', answer.text)[1]
+    return browser.post("/c/main/apply", {"digest": digest})
+
+
+def test_without_permission_there_is_no_way_to_change_anything(browser, cluster):
+    assert "Reset" not in browser.get("/c/main/group?id=billing").text
+    assert browser.get("/c/main/reset?id=billing").status == 403
+    assert browser.get("/c/main/changes").status == 403
+    for action in ("plan", "undo", "apply"):
+        answer = browser.post(f"/c/main/{action}", {"id": "billing", "way": "earliest", "topic": "orders"})
+        assert (answer.status, "--allow-changes" in answer.text) == (403, True)
+    assert "alter" not in cluster.asked
+
+
+def test_a_reset_is_shown_then_made_then_taken_back(changing_browser, cluster, tmp_path):
+    cluster.commit("billing", orders_0=Offset(40, "mine"))
+    shown = planned(changing_browser, way="offset", value="10")
+    assert re.findall(r'data-title="Repeated">(\d+)<', shown.text) == ["30", "90", "90"]
+    assert committed(cluster) == [40, 100, 100]
+    done = made(changing_browser, shown)
+    assert "Done and verified" in done.text
+    assert committed(cluster) == [10, 10, 10]
+    name = re.search(r'name="plan" value="([^"]+)"', changing_browser.get("/c/main/changes").text)[1]
+    assert (tmp_path / "plans" / f"{name}.undo.json").exists()
+    back = changing_browser.post("/c/main/undo", {"plan": name})
+    assert "Undo: what would change" in back.text
+    assert committed(cluster) == [10, 10, 10]
+    assert "Done and verified" in made(changing_browser, back).text
+    assert committed(cluster) == [40, 100, 100]
+    assert cluster.committed["billing"][TopicPartition("orders", 0)].metadata == "mine"
+    assert "undone" in changing_browser.get("/c/main/changes").text
+
+
+def test_the_way_back_is_there_after_a_restart(changing_browser, cluster, dashboard_of, tmp_path):
+    made(changing_browser, planned(changing_browser, way="latest"))
+    assert committed(cluster) == [100, 100, 100]
+    again = Browser(dashboard_of(plans=tmp_path / "plans"))
+    again.log_in()
+    name = re.search(r'name="plan" value="([^"]+)"', again.get("/c/main/changes").text)[1]
+    made(again, again.post("/c/main/undo", {"plan": name}))
+    assert committed(cluster) == [40, 100, 100]
+
+
+def test_a_plan_gone_stale_changes_nothing(changing_browser, cluster):
+    shown = planned(changing_browser, way="earliest")
+    cluster.commit("billing", orders_2=55)
+    answer = made(changing_browser, shown)
+    assert answer.status == 409
+    assert "stale" in answer.text
+    assert committed(cluster) == [40, 100, 55]
+
+
+def test_a_group_in_use_is_refused_before_and_at_the_change(changing_browser, cluster, sight):
+    shown = planned(changing_browser, way="earliest")
+    cluster.members["billing"] = (GroupMember("m", None, "worker", "/h"),)
+    answer = made(changing_browser, shown)
+    assert (answer.status, "worker" in answer.text) == (409, True)
+    shown = planned(changing_browser, way="earliest")
+    assert "It would be refused" in shown.text
+    assert "disabled" in shown.text
+    assert committed(cluster) == [40, 100, 100]
+    sight.look_once()
+    assert "refused until they are stopped" in changing_browser.get("/c/main/reset?id=billing").text
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"way": "offset"}, "a value is missing"),
+        ({"way": "offset", "value": "ten"}, "not a whole number"),
+        ({"way": "time", "value": "noon"}, "not a time"),
+        ({"way": "ago", "value": "1 hour"}, "not a duration"),
+        ({"way": "file", "value": "/etc/passwd"}, "not a way"),
+        ({"way": "latest", "topic": "ordres"}, "did you mean"),
+        ({"way": "latest", "topic": "orders:9"}, "partitions 0 to 2"),
+        ({"way": "latest", "topic": ""}, "at least one topic"),
+    ],
+)  # fmt: skip
+def test_a_wrong_form_is_answered_with_a_sentence_and_changes_nothing(changing_browser, cluster, fields, sentence):
+    answer = planned(changing_browser, **fields)
+    assert 400 <= answer.status < 500
+    assert sentence in answer.text
+    assert committed(cluster) == [40, 100, 100]
+
+
+def test_a_form_without_a_topic_does_not_mean_all_topics(changing_browser):
+    changing_browser.get("/c/main/reset?id=billing")
+    answer = changing_browser.post("/c/main/plan", {"id": "billing", "way": "latest"})
+    assert (answer.status, "at least one topic" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "*", "seamark-plan-0"])
+def test_only_plans_of_the_directory_can_be_taken_back(changing_browser, name):
+    changing_browser.get("/c/main/changes")
+    assert changing_browser.post("/c/main/undo", {"plan": name}).status == 404
+
+
+def test_a_plan_that_was_never_shown_cannot_be_made(changing_browser):
+    changing_browser.get("/c/main/changes")
+    assert changing_browser.post("/c/main/apply", {"digest": "0" * 64}).status == 404
+
+
+def test_a_cluster_that_goes_away_between_plan_and_change_is_a_sentence(changing_browser, cluster):
+    shown = planned(changing_browser, way="earliest")
+    cluster.is_away = True
+    answer = made(changing_browser, shown)
+    assert (answer.status, "cannot be reached" in answer.text) == (502, True)
+    cluster.is_away = False
+    assert "Done and verified" in made(changing_browser, shown).text

@@ -1,0 +1,135 @@
+"""``seamark dashboard`` as a new user meets it: options, refusals in a sentence, the line it prints, a clean end."""
+
+import builtins
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from seamark.cli import dashboard_command as command
+from seamark.errors import MissingExtra, UsageError
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "localhost:1", "[::1]:8", "127.9.9.9:1"])
+def test_this_machine_may_be_listened_at_without_more(listen):
+    command.check_listen(listen, is_secured=False)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8088", "192.168.0.7:80", "[::]:1", "example.org:80"])
+def test_other_addresses_need_tls_or_a_proxy(listen):
+    with pytest.raises(UsageError, match="--tls-cert"):
+        command.check_listen(listen, is_secured=False)
+    command.check_listen(listen, is_secured=True)
+
+
+def test_clusters_are_named_by_address_or_file_and_share_options(tmp_path):
+    (tmp_path / "prod.properties").write_text("bootstrap.servers=p:1\nsasl.mechanism=PLAIN\n")
+    found = command.clusters(["prod=" + str(tmp_path / "prod.properties"), "test=a:1,b:2"], "", "", ["client.id=me"])
+    assert list(found) == ["prod", "test"]
+    assert (found["prod"]["bootstrap.servers"], found["prod"]["sasl.mechanism"]) == ("p:1", "PLAIN")
+    assert found["test"]["bootstrap.servers"] == "a:1,b:2"
+    assert {each["client.id"] for each in found.values()} == {"me"}
+    assert list(command.clusters(["test=a:1"], "m:1", "", [])) == ["main", "test"]
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        (["a:1"], "NAME=HOST:PORT"),
+        (["a/b=h:1"], "NAME=HOST:PORT"),
+        (["=h:1"], "NAME=HOST:PORT"),
+        (["a=h:1", "a=i:1"], "two of that name"),
+        (["a=no-such-file"], "no such file"),
+        ([], "no cluster was named"),
+    ],
+)
+def test_a_wrong_cluster_is_a_sentence(named, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        command.clusters(named, "", "", [])
+
+
+def test_limits_are_records_or_durations():
+    found = command.limits_of(["1000", "10m"])
+    assert (found.records, found.seconds) == (1000, 600.0)
+    with pytest.raises(UsageError, match="not a duration"):
+        command.limits_of(["soon"])
+
+
+def test_a_token_of_ones_own_must_be_long_enough_and_is_not_repeated(tmp_path, monkeypatch):
+    (tmp_path / "t").write_text("abc\n")
+    with pytest.raises(UsageError, match="at least 16") as refused:
+        command.given_token(str(tmp_path / "t"))
+    assert "abc" not in str(refused.value)
+    monkeypatch.setenv("SEAMARK_DASHBOARD_TOKEN", "x" * 20)
+    assert command.given_token("") == "x" * 20
+    with pytest.raises(UsageError, match="cannot be read"):
+        command.given_token(str(tmp_path / "none"))
+
+
+def test_without_the_optional_packages_one_sentence_says_what_to_install(monkeypatch, tmp_path):
+    real = builtins.__import__
+
+    def missing(name, *more):
+        if name.partition(".")[0] in ("starlette", "uvicorn"):
+            raise ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(MissingExtra, match=r"pip install 'seamark\[dashboard\]'"):
+        command.dashboard(bootstrap="127.0.0.1:1", state=str(tmp_path), listen="127.0.0.1:0")
+
+
+def _started(tmp_path, *words, **environment):
+    program = [sys.executable, "-c", "from seamark.cli.main import main; main()"]
+    return subprocess.Popen(
+        [*program, "dashboard", "--state", str(tmp_path), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_it_serves_although_the_cluster_is_away_and_ends_on_sigterm(tmp_path):
+    with _started(tmp_path, "--listen", "127.0.0.1:0", "--bootstrap", "127.0.0.1:1") as running:
+        try:
+            line = running.stdout.readline()
+            address, _, token = line.removeprefix("ready dashboard=").strip().partition("#")
+            assert len(token) >= 24
+            page = urllib.request.urlopen(address, timeout=30).read().decode()
+            assert token not in page
+            assert urllib.request.urlopen(address.replace("/login", "/healthz"), timeout=30).read() == b"ok\n"
+        finally:
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 0
+        assert token not in running.stderr.read()
+    assert (tmp_path / "history.sqlite3").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--listen", "0.0.0.0:0", "--bootstrap", "h:1"], "others can reach that address"),
+        (["--listen", "here", "--bootstrap", "h:1"], "others can reach that address"),
+        (["--bootstrap", "h:1", "--tls-cert", "x"], "belong together"),
+        (["--bootstrap", "h:1", "--tls-cert", "/no/x", "--tls-key", "/no/y"], "cannot be used with its key"),
+        (["--bootstrap", "h:1", "--reset", "never"], "neither earliest nor latest"),
+        (["--bootstrap", "h:1", "--alert-url", "gopher://x"], "http(s)://"),
+        (["--bootstrap", "h:1", "--every", "often"], "not a duration"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(words, sentence, monkeypatch, tmp_path, capsys):
+    from seamark.cli.main import main
+
+    monkeypatch.setattr(sys, "argv", ["seamark", "dashboard", "--state", str(tmp_path), *words])
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    err = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert sentence in err
+    assert err.count("\n") == 1

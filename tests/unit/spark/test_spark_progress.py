@@ -1,0 +1,114 @@
+"""What the listener makes of Spark's events: lines, metrics, commits. Events are stand-ins with Spark's field names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.error
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from seamark.errors import ConfigError
+from seamark.spark.offset_document import SourceOffsets, TopicOffsets, write_document
+from seamark.spark.progress import LagMetrics, source_progress
+from tests.support.spark_cluster import MemoryCluster
+
+pytest.importorskip("pyspark")
+
+from seamark.spark.listener import ProgressListener
+
+
+def end_of(cluster, offset, batch=0, group="g"):
+    topics = {"orders": TopicOffsets(cluster.ids["orders"], {0: offset}, {0: 0})}
+    return json.dumps(write_document(SourceOffsets(topics, "q", batch, group)))
+
+
+def event(end, batch=0, commits="ok", lag=3, name=None):
+    told = {"lag_records": lag, "lag_ms": 1500, "partitions": {"orders": {"0": lag}}, "commits": commits}
+    source = SimpleNamespace(endOffset=end, latestOffset=json.dumps({"seamark": told, "topics": {}}), numInputRows=7)
+    other = SimpleNamespace(endOffset="None", latestOffset="null", numInputRows=0)
+    return SimpleNamespace(progress=SimpleNamespace(name=name, id="query-id", batchId=batch, sources=[other, source]))
+
+
+def test_a_batch_is_committed_with_sparks_names_and_never_backwards():
+    cluster = MemoryCluster(orders=[50])
+    listener = ProgressListener(cluster)
+    listener.onQueryProgress(event(end_of(cluster, 10, batch=4), batch=4))
+    listener.onQueryProgress(event(end_of(cluster, 8), batch=3))
+
+    assert cluster.numbers("g") == {"orders-0": 10}
+    (offset,) = cluster.groups["g"].values()
+    assert json.loads(offset.metadata)["query"] == "query-id"
+    assert json.loads(offset.metadata)["batch"] == 4
+
+
+def test_nothing_is_committed_where_the_source_does_not_commit():
+    cluster = MemoryCluster(orders=[50])
+    listener = ProgressListener(cluster)
+    listener.onQueryProgress(event(end_of(cluster, 10, group=None)))
+    listener.onQueryProgress(event(end_of(cluster, 10), commits="off: the group is Stable with 2 members"))
+
+    assert "commit" not in cluster.asked
+
+
+def test_every_batch_is_a_line(caplog):
+    cluster = MemoryCluster(orders=[50])
+    with caplog.at_level(logging.INFO, "seamark.spark"):
+        ProgressListener().onQueryProgress(event(end_of(cluster, 10), batch=2, name="billing"))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "query billing batch 2: 7 rows of orders; 3 records behind, the oldest 1.5 s old; group g: ok"
+    ]
+
+
+def test_metrics_are_served_and_forgotten_with_the_query():
+    cluster = MemoryCluster(orders=[50])
+    listener = ProgressListener(metrics_port=0)
+    try:
+        listener.onQueryProgress(event(end_of(cluster, 10), name="billing"))
+        address = f"http://127.0.0.1:{listener.page.port}"
+        with urllib.request.urlopen(f"{address}/metrics") as answer:
+            text = answer.read().decode()
+        assert 'seamark_spark_lag_records{query="billing",group="g",topic="orders",partition="0"} 3\n' in text
+        assert 'seamark_spark_lag_seconds{query="billing",group="g",topics="orders"} 1.5\n' in text
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(address)
+        with pytest.raises(ConfigError, match="metrics_port"):
+            ProgressListener(metrics_port=listener.page.port)
+        listener.onQueryTerminated(SimpleNamespace(id="query-id"))
+        assert "billing" not in listener.metrics.text()
+    finally:
+        listener.close()
+
+
+def test_label_values_are_escaped():
+    metrics = LagMetrics()
+    found = source_progress(
+        write_document(SourceOffsets({"t": TopicOffsets("", {0: 1}, {0: 0})}, "q", 0, 'a"b\\c')),
+        {"seamark": {"lag_records": 1, "partitions": {"t": {"0": 1}}}},
+        1,
+    )
+    metrics.progressed("id", "x\ny", 1, [found])
+
+    assert 'query="x\\ny",group="a\\"b\\\\c"' in metrics.text()
+
+
+@pytest.mark.parametrize("text", ["None", "null", None, "{}", '{"topic":{"0":1}}', '{"seamark": 9}', "[1]", "{"])
+def test_other_sources_are_passed_by(text):
+    assert source_progress(text, text, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (({"bootstrap.servers": "x:1"}, None), "takes kafka. options only"),
+        (({"kafka.bootstrap.servers": "x"}, None), "kafka.bootstrap.servers='x': must be host:port"),
+        ((None, 70000), "metrics_port=70000: is a port number"),
+    ],
+)
+def test_bad_arguments_of_register_are_refused(arguments, sentence):
+    with pytest.raises(ConfigError) as caught:
+        ProgressListener.of(*arguments)
+    assert sentence in str(caught.value)
