@@ -35,7 +35,8 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture(scope="session")
+# For a module, not for the run: playwright keeps an event loop running in this thread, which nobody else could use.
+@pytest.fixture(scope="module")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -68,7 +69,7 @@ class Live:
         self.admin.alter_group_offsets(group, wanted).raise_if_failed()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live():
     """Topics with records; groups that stand, one that is blocked, one with a hostile name, one with a consumer."""
     with Broker() as broker:
@@ -122,14 +123,14 @@ def serve(live, directory, *, plans):
     history.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(live, tmp_path_factory):
     """Where a dashboard that may change things is served."""
     directory = tmp_path_factory.mktemp("dashboard")
     yield from serve(live, directory, plans=directory / "plans")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def read_only_address(live, tmp_path_factory):
     yield from serve(live, tmp_path_factory.mktemp("dashboard"), plans=None)
 
