@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from typing import Any
 
@@ -16,13 +17,18 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
     from kafka.structs import OffsetAndMetadata
 
-from tests.conformance.clients.program import serve
+from tests.conformance.clients.program import HUNG, serve
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
+
+
+# kafka-python 3.0 hands work over to its I/O thread, which on busy cores now and then is not woken: the caller then
+# waits for ever for something that needs no broker at all. About one start in a hundred.
+HUNG_AFTER_S = 10.0
 
 
 class KafkaPython:
@@ -39,6 +45,7 @@ class KafkaPython:
         self._owned: list[int] = []
         self._read: list[str] = []
         self._failure: BaseException | None = None
+        self._polling_since: float | None = None
 
     def create(self, topic: str, partitions: int) -> None:
         self._admin.create_topics([NewTopic(topic, partitions, 1)])
@@ -79,7 +86,10 @@ class KafkaPython:
 
     def _read_on(self, consumer: Any) -> None:
         while not self._is_stopping.is_set():
-            for records in consumer.poll(timeout_ms=100).values():
+            self._polling_since = time.monotonic()
+            polled = consumer.poll(timeout_ms=100)
+            self._polling_since = None
+            for records in polled.values():
                 self._read += [record.value.decode() for record in records]
             self._owned = sorted(each.partition for each in consumer.assignment())
             if self._wants_commit.is_set():
@@ -93,6 +103,9 @@ class KafkaPython:
     def status(self) -> dict[str, Any]:
         if self._failure is not None:
             raise self._failure
+        since = self._polling_since
+        if since is not None and time.monotonic() - since > HUNG_AFTER_S:
+            raise RuntimeError(f"poll(timeout_ms=100) {HUNG}")
         return {"owned": self._owned, "read": list(self._read)}
 
     def commit(self) -> dict[str, int]:

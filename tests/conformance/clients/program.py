@@ -42,6 +42,14 @@ class ProgramFailed(AssertionError):
     """The client raised, ended or did not answer."""
 
 
+class ClientHung(ProgramFailed):
+    """The client waits inside one of its own calls long after its timeout: its fault, whatever the broker did."""
+
+
+# What a program says of such a call.
+HUNG = "has not returned, although its time is long up"
+
+
 class ClientProgram:
     """The test's side: one client process."""
 
@@ -68,7 +76,8 @@ class ClientProgram:
             raise self._failure(f"ended before {do}") from None
         answer = json.loads(self._line(time.monotonic() + seconds, do))
         if "error" in answer:
-            raise ProgramFailed(f"{self._name}: {do} failed: {answer['error']}")
+            kind = ClientHung if HUNG in answer["error"] else ProgramFailed
+            raise kind(f"{self._name}: {do} failed: {answer['error']}")
         return answer["result"]
 
     def kill(self) -> None:
