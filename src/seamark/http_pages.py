@@ -15,8 +15,6 @@ from typing import NamedTuple, Self
 from seamark.errors import ConfigError
 
 PLAIN = "text/plain; charset=utf-8"
-# Prometheus' text format.
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
 # A client that does not finish its request is let go.
 _CLIENT_S = 10.0
 

@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import os
 import sys
@@ -22,6 +20,7 @@ from collections.abc import Callable
 from seamark import Broker
 from seamark.errors import SeamarkError
 from tests.soak.client_parts import mixed, proxied, restarts, slow_callers
+from tests.soak.client_simulated import simulated
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.external_tools import Unavailable
 
@@ -103,11 +102,7 @@ def run_restarts(scale: float) -> Result:
 
 
 def run_simulated(scale: float) -> Result:
-    if importlib.util.find_spec("tests.soak.client_simulated") is None:
-        print("soak client: simulated is skipped, tests/soak/client_simulated.py is not there", file=sys.stderr)
-        return {"ok": True, "skipped": "tests/soak/client_simulated.py is not there"}
     # It raises when a promise is broken.
-    simulated: Callable[[float], Result] = importlib.import_module("tests.soak.client_simulated").simulated
     return {"ok": True, **simulated(scale)}
 
 

@@ -14,8 +14,8 @@ from seamark.broker.health import live_page, ready_page
 from seamark.broker.listener import Address, parse_address
 from seamark.broker.metrics_collection import NodeMetrics, families
 from seamark.broker.metrics_http import HttpClient, Page
-from seamark.broker.metrics_text import CONTENT_TYPE
 from seamark.errors import UsageError
+from seamark.prometheus_text import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from seamark.broker.loop_timers import Timer

@@ -18,7 +18,7 @@ from seamark.broker.metrics_names import (
 )
 from seamark.broker.metrics_rates import WINDOW_SECONDS, Rates
 from seamark.broker.metrics_requests import BOUNDS, RequestCosts
-from seamark.broker.metrics_text import Family
+from seamark.prometheus_text import Family
 
 if TYPE_CHECKING:
     from seamark.broker.node import Node

@@ -14,7 +14,8 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, clien
 from seamark.cli.durations import seconds_of
 from seamark.cli.groups_view_commands import Groups
 from seamark.errors import UsageError
-from seamark.http_pages import METRICS, HttpPages, Page
+from seamark.http_pages import HttpPages, Page
+from seamark.prometheus_text import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from seamark.monitor.poller import Poller
@@ -69,7 +70,7 @@ def page(poller: Poller, path: str, every: float) -> Page:
 
     now_ms = int(time.time() * 1000)
     if path == "/metrics":
-        return Page(metrics_text(poller, now_ms), content_type=METRICS)
+        return Page(metrics_text(poller, now_ms), content_type=CONTENT_TYPE)
     if path != "/healthz":
         return Page("there are /metrics and /healthz\n", HTTPStatus.NOT_FOUND)
     seen = poller.seen

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -190,9 +189,9 @@ def members(
 def absent_sentence(admin: Admin, name: str, error: SeamarkError) -> str:
     """What went wrong with a group, with the nearest name if there is none such."""
     from seamark.client.errors import BrokerError
+    from seamark.monitor.nearest import absent
     from seamark.wire.error_codes import ErrorCode
 
     if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):
         return f"group {name!r}: {error}"
-    near = get_close_matches(name, [listing.group_id for listing in admin.list_groups()], n=1)
-    return f"there is no group {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return absent("group", name, (listing.group_id for listing in admin.list_groups()))

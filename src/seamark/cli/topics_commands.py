@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -177,11 +176,12 @@ def config_(
 
 def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
     """The named topics; an error with the nearest name for one that is not there."""
+    from seamark.monitor.nearest import absent
+
     known = admin.list_topics(include_internal=True)
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            raise SeamarkError(f"there is no topic {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise SeamarkError(absent("topic", name, known))
     return {name: known[name] for name in names}
 
 

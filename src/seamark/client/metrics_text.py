@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from seamark.prometheus_text import escaped_label
 
 
 def exposition(
@@ -27,7 +27,7 @@ def exposition(
     families: dict[str, list[str]] = {}
     for key, value in metrics.items():
         name, braces, own = key.partition("{")
-        written = [f'{label}="{_escaped(text)}"' for label, text in labels.items() if text]
+        written = [f'{label}="{escaped_label(text)}"' for label, text in labels.items() if text]
         shown = ",".join([*written, own[:-1]] if braces else written)
         families.setdefault(name, []).append(f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n")
     lines: list[str] = []
@@ -37,7 +37,3 @@ def exposition(
         lines.append(f"# HELP {name} {meaning}\n# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n")
         lines += samples
     return "".join(lines)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -6,7 +6,7 @@ from typing import Any
 
 from seamark.dashboard.board import Board, GroupRow
 from seamark.dashboard.charts import sparkline
-from seamark.dashboard.layout import Context, freshness, live, page, query_text, status_mark, table
+from seamark.dashboard.layout import Context, filter_field, freshness, live, page, query_text, status_mark, table
 from seamark.dashboard.listing import ORDERS, SIZES, Chosen, Query, choose_groups
 from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.wording import behind_text, count_text, plural
@@ -110,19 +110,7 @@ def _filter(context: Context, query: Query) -> Markup:
 
     return tag(
         "form",
-        tag(
-            "label",
-            "Filter ",
-            tag(
-                "input",
-                type="search",
-                name="q",
-                value=query.text,
-                placeholder="part of a name",
-                id="filter",
-                maxlength=300,
-            ),
-        ),
+        filter_field(query.text),
         tag("label", "Order ", choices("sort", [(each, _TITLES[each]) for each in ORDERS], query.order)),
         tag("label", "Rows ", choices("size", [(size, str(size)) for size in SIZES], query.size)),
         tag("input", type="hidden", name="status", value=query.status) if query.status else None,

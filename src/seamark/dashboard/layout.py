@@ -143,6 +143,12 @@ def freshness(context: Context) -> Markup:
     )
 
 
+def filter_field(text: str) -> Markup:
+    """Where a part of a name is typed; the script's key for it looks for the id."""
+    field = tag("input", type="search", name="q", value=text, placeholder="part of a name", id="filter", maxlength=300)
+    return tag("label", "Filter ", field)
+
+
 def hidden(context: Context, **fields: object) -> list[Markup]:
     """The form secret, and fields that only the page knows."""
     given = {"secret": context.form_secret, **fields}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from seamark.client.admin import Admin
 from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_board
 from seamark.errors import SeamarkError
 from seamark.monitor.alerts import AlertBook, Trouble
 from seamark.monitor.history import Event, GroupSample, History, HistoryError, Point
+from seamark.monitor.nearest import absent
 from seamark.monitor.poller import Look, Poller
 from seamark.monitor.watching import Watching
 from seamark.monitor.webhook import Webhook
@@ -108,9 +108,7 @@ class Sight:
     def group_row(self, board: Board, name: str) -> GroupRow:
         """The row of a group that was seen; NotFound with the nearest name otherwise."""
         if name not in board.views:
-            near = get_close_matches(name, board.views, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise NotFound(f"there is no group {name!r} on cluster {self.name!r}{hint}")
+            raise NotFound(absent("group", name, board.views, f" on cluster {self.name!r}"))
         return next(row for row in board.rows if row.name == name)
 
     def sparks(self, groups: list[str], seconds: float) -> dict[str, list[int | None]]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from seamark.client.admin import Admin
 from seamark.client.metadata_cache import TopicView
 from seamark.dashboard.board import Board
 from seamark.dashboard.groups_page import pages
-from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
+from seamark.dashboard.layout import Context, filter_field, freshness, live, page, status_mark, table
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, tag
 from seamark.dashboard.sight import NotFound
 from seamark.dashboard.wording import NOTHING, count_text
+from seamark.monitor.nearest import absent
 from seamark.monitor.scan import Bounds, bounds_of
 from seamark.topic_partition import TopicPartition
 
@@ -48,8 +48,7 @@ class Topics:
     def one(self, name: str) -> TopicView:
         known = self.all()
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            raise NotFound(f"there is no topic {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise NotFound(absent("topic", name, known))
         return known[name]
 
     def bounds(self, topics: list[TopicView]) -> dict[TopicPartition, Bounds]:
@@ -79,19 +78,7 @@ def topics_page(context: Context, topics: Topics, query: Query) -> str:
         freshness(context),
         tag(
             "form",
-            tag(
-                "label",
-                "Filter ",
-                tag(
-                    "input",
-                    type="search",
-                    name="q",
-                    value=query.text,
-                    placeholder="part of a name",
-                    id="filter",
-                    maxlength=300,
-                ),
-            ),
+            filter_field(query.text),
             tag("button", "Show"),
             method="get",
             action=context.url("topics"),

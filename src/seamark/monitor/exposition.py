@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from seamark.monitor.poller import Poller, Seen
+from seamark.prometheus_text import Family
 from seamark.rules.status import Status
 
 _Sample = tuple[dict[str, str], float]
@@ -95,12 +96,6 @@ def _partitions(poller: Poller) -> Iterator[str]:
 
 
 def _family(name: str, kind: str, meaning: str, samples: Iterable[_Sample]) -> str:
-    lines = [f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"]
-    for labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items() if text)
-        lines.append(f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n")
-    return "".join(lines) if len(lines) > 1 else ""
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    """A family; nothing where there is nothing to tell, and no label without a text."""
+    known = [({label: text for label, text in labels.items() if text}, value) for labels, value in samples]
+    return Family(name, kind, meaning).add_all(known).text() if known else ""

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from seamark.errors import SeamarkError
-from seamark.http_pages import METRICS, HttpPages, Page, address_of
+from seamark.http_pages import HttpPages, Page, address_of
 from seamark.parallel.metrics import metrics_text
 from seamark.parallel.status import State, Status
+from seamark.prometheus_text import CONTENT_TYPE
 
 
 class HasStatus(Protocol):
@@ -102,7 +103,7 @@ class HealthServer:
         except SeamarkError as error:
             return Page(f"{error}\n", HTTPStatus.SERVICE_UNAVAILABLE)
         if path == "/metrics":
-            return Page(metrics_text(status), content_type=METRICS)
+            return Page(metrics_text(status), content_type=CONTENT_TYPE)
         if path == "/readyz":
             reason = unready(status)
             reasons = [] if reason is None else [reason]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from seamark.parallel.status import PartitionStatus, State, Status
+from seamark.prometheus_text import Family
 
 _PREFIX = "seamark_parallel_"
 
@@ -121,12 +122,4 @@ def _labels(status: Status, topic: str, partition: int) -> dict[str, object]:
 
 
 def _family(name: str, kind: str, meaning: str, samples: Sequence[tuple[Mapping[str, object], float]]) -> str:
-    lines = [f"# HELP {_PREFIX}{name} {meaning}", f"# TYPE {_PREFIX}{name} {kind}"]
-    for labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels.items())
-        lines.append(f"{_PREFIX}{name}{{{shown}}} {value}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return Family(_PREFIX + name, kind, meaning).add_all(samples).text()

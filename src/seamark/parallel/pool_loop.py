@@ -16,7 +16,7 @@ from typing import Any
 from seamark.parallel.actions import StartCall
 from seamark.parallel.handler_calls import Argument, Handler, check_answer, is_async
 from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.pools import WORTH_WAKING
+from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_coroutine
 from seamark.parallel.work import Work
 
@@ -56,13 +56,7 @@ class LoopPool:
             self._loop.call_soon_threadsafe(self._distribute)
 
     def withdraw(self) -> list[StartCall]:
-        found = []
-        while self._queue:
-            try:
-                found.append(self._queue.popleft())
-            except IndexError:
-                break
-        return found
+        return taken_back(self._queue)
 
     def stands_at(self, work: Work) -> str | None:
         for call, coroutine in list(self._running.values()):

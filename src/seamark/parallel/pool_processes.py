@@ -26,6 +26,7 @@ from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.parallel.actions import StartCall
 from seamark.parallel.handler_calls import Argument, Handler
 from seamark.parallel.mailbox import Mailbox
+from seamark.parallel.pools import taken_back
 from seamark.parallel.process_worker import BEGUN, END, ENDED, READY, TOLD_TO_END, serve
 from seamark.parallel.work import Work
 
@@ -137,13 +138,7 @@ class ProcessPool:
             self._arrived.notify_all()
 
     def withdraw(self) -> list[StartCall]:
-        found = []
-        while self._queue:
-            try:
-                found.append(self._queue.popleft())
-            except IndexError:
-                break
-        return found
+        return taken_back(self._queue)
 
     def stands_at(self, work: Work) -> str | None:
         for child in list(self._running.values()):

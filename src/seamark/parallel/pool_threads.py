@@ -19,7 +19,7 @@ from itertools import count
 from seamark.parallel.actions import StartCall
 from seamark.parallel.handler_calls import Argument, Handler, check_answer
 from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.pools import WORTH_WAKING
+from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_thread
 from seamark.parallel.work import Work
 
@@ -48,13 +48,7 @@ class ThreadPool:
             self._wake_one()
 
     def withdraw(self) -> list[StartCall]:
-        found = []
-        while self._queue:
-            try:
-                found.append(self._queue.popleft())
-            except IndexError:
-                break
-        return found
+        return taken_back(self._queue)
 
     def stands_at(self, work: Work) -> str | None:
         for ident, call in list(self._running.items()):

@@ -7,6 +7,7 @@ without waiting for the owner. Pools never look into records.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -30,6 +31,17 @@ class Pool(Protocol):
 
     def close(self, timeout: float) -> None:
         """End what is idle; calls that do not end in time are left behind and never reported."""
+
+
+def taken_back(queue: deque[StartCall]) -> list[StartCall]:
+    """Empty a queue that handlers take from at the same time."""
+    found = []
+    while queue:
+        try:
+            found.append(queue.popleft())
+        except IndexError:
+            break
+    return found
 
 
 def calls_ahead(settings: Settings, place: str) -> int:

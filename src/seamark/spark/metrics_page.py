@@ -6,7 +6,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from seamark.errors import ConfigError
-from seamark.http_pages import METRICS, HttpPages, Page
+from seamark.http_pages import HttpPages, Page
+from seamark.prometheus_text import CONTENT_TYPE
 
 
 class MetricsPage(HttpPages):
@@ -15,7 +16,7 @@ class MetricsPage(HttpPages):
     def __init__(self, port: int, text: Callable[[], str]) -> None:
         def page(path: str) -> Page:
             if path == "/metrics":
-                return Page(text(), content_type=METRICS)
+                return Page(text(), content_type=CONTENT_TYPE)
             return Page("the metrics are at /metrics\n", HTTPStatus.NOT_FOUND)
 
         try:

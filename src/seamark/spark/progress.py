@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from seamark.prometheus_text import Family
 from seamark.spark.offset_document import SourceOffsets, read_document
 from seamark.spark.source_errors import BadCheckpoint
 
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _METRICS = {
     "seamark_spark_lag_records": "Records between the position of a query and the end of the log.",
     "seamark_spark_lag_seconds": "Age of the oldest record that a query has not read.",
@@ -86,26 +86,15 @@ class LagMetrics:
         self._queries = {each: kept for each, kept in self._queries.items() if each != query_id}
 
     def text(self) -> str:
-        samples: dict[str, list[str]] = {name: [] for name in _METRICS}
+        families = {name: Family(name, "gauge", told) for name, told in _METRICS.items()}
         for query, batch, sources in sorted(self._queries.values(), key=lambda kept: kept[0]):
-            samples["seamark_spark_batch_id"].append(_sample("seamark_spark_batch_id", {"query": query}, batch))
+            families["seamark_spark_batch_id"].add(batch, query=query)
             for source in sources:
-                group = source.ends.group or ""
+                of_query = {"query": query, "group": source.ends.group or ""}
                 for topic, partitions in sorted(source.partitions.items()):
                     for index, count in partitions.items():
-                        labels = {"query": query, "group": group, "topic": topic, "partition": index}
-                        samples["seamark_spark_lag_records"].append(_sample("seamark_spark_lag_records", labels, count))
+                        families["seamark_spark_lag_records"].add(count, **of_query, topic=topic, partition=index)
                 if source.lag_ms is not None:
-                    labels = {"query": query, "group": group, "topics": ",".join(sorted(source.ends.topics))}
-                    samples["seamark_spark_lag_seconds"].append(
-                        _sample("seamark_spark_lag_seconds", labels, source.lag_ms / 1000)
-                    )
-        lines = []
-        for name, told in _METRICS.items():
-            lines += [f"# HELP {name} {told}", f"# TYPE {name} gauge", *samples[name]]
-        return "\n".join(lines) + "\n"
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    shown = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
-    return f"{name}{{{shown}}} {value}"
+                    topics = ",".join(sorted(source.ends.topics))
+                    families["seamark_spark_lag_seconds"].add(source.lag_ms / 1000, **of_query, topics=topics)
+        return "".join(family.text() for family in families.values())

@@ -18,9 +18,9 @@ from seamark.broker import Broker
 from seamark.broker.log_lines import LogLines
 from seamark.broker.metrics_names import OURS_BY_KAFKAS, table
 from seamark.broker.metrics_rates import Rates
-from seamark.broker.metrics_text import Family
 from seamark.broker.security import Security
 from seamark.errors import ConfigError, UsageError
+from seamark.prometheus_text import Family
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import decode_response, encode_request

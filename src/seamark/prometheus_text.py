@@ -1,8 +1,9 @@
-"""Prometheus' text format, version 0.0.4: families of samples, written so that any scraper reads them."""
+"""Prometheus' text format, version 0.0.4, for all parts: families of samples that any scraper reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -29,6 +30,12 @@ class Family:
     def add(self, value: float, **labels: object) -> None:
         self._line("", value, labels)
 
+    def add_all(self, samples: Iterable[tuple[Mapping[str, object], float]]) -> Self:
+        """Add samples given as labels and value."""
+        for labels, value in samples:
+            self._line("", value, labels)
+        return self
+
     def add_histogram(self, bounds: Iterable[float], counts: Iterable[int], total: float, **labels: object) -> None:
         """Add one histogram; ``counts`` are per bucket, with one more for what is above the last bound."""
         running = 0
@@ -43,7 +50,7 @@ class Family:
         return head + "".join(self.lines)
 
     def _line(self, ending: str, value: float, labels: Mapping[str, object]) -> None:
-        shown = ",".join(f'{name}="{_escaped_label(value)}"' for name, value in labels.items())
+        shown = ",".join(f'{name}="{escaped_label(value)}"' for name, value in labels.items())
         self.lines.append(f"{self.name}{ending}{{{shown}}} {value}\n" if shown else f"{self.name}{ending} {value}\n")
 
 
@@ -51,5 +58,5 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _escaped_label(value: object) -> str:
+def escaped_label(value: object) -> str:
     return _escaped(str(value)).replace('"', '\\"')
