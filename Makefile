@@ -36,7 +36,7 @@ wheel: setup ## build the wheel and try it in an empty environment
 lock: setup ## resolve requirements/dev.lock anew from pyproject.toml
 	@$(bin)/python -m pip install --quiet uv
 	@$(bin)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url --no-header \
-	  --python-version 3.11 pyproject.toml --group dev --extra arrow --extra avro --extra dashboard --extra spark --output-file requirements/dev.lock
+	  --python-version 3.11 pyproject.toml --group dev --extra arrow --extra avro --extra dashboard --extra spark --extra zookeeper --output-file requirements/dev.lock
 
 clean: ## remove .venv and what the tools left
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
