@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 from seamark.parallel.ports import ToCommit
@@ -14,6 +15,11 @@ class StartCall(NamedTuple):
     """Call the handler with these records; report ``succeeded`` or ``failed`` with this very action."""
 
     works: Sequence[Work]
+
+
+def calls_of_one(works: Iterable[Work]) -> list[StartCall]:
+    """A call for each. Made in compiled code, as one is needed for every record."""
+    return list(map(tuple.__new__, repeat(StartCall), zip(zip(works))))
 
 
 class PausePartitions(NamedTuple):

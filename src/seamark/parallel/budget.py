@@ -46,10 +46,12 @@ class _Held:
 def record_size(record: Message) -> int:
     """What holding a record costs."""
     key, value = record.key, record.value
-    size = RECORD_OVERHEAD_BYTES
     # Bytes, nearly always.
-    size += len(key) if type(key) is bytes else _length(key)
-    size += len(value) if type(value) is bytes else _length(value)
+    size = (
+        RECORD_OVERHEAD_BYTES
+        + (len(key) if type(key) is bytes else _length(key))
+        + (len(value) if type(value) is bytes else _length(value))
+    )
     if record.headers:
         for name, content in record.headers:
             size += len(name) + _length(content)

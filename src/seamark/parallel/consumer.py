@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -23,6 +22,7 @@ from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.parallel.actions import Action
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
 from seamark.parallel.handler_calls import Argument, Handler, UnreadableRecord, where_to_run
+from seamark.parallel.interpreter import tuned
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import Pool, calls_ahead
 from seamark.parallel.runtime import Runtime
@@ -36,9 +36,6 @@ _log = logging.getLogger("seamark.parallel")
 
 # How long a question to the owner may wait: it answers between two events, and a commit is the longest of them.
 _ANSWER_S = 15.0
-# Python lets a thread run for 5 ms before another gets its turn. A loop that has to wait that long for the owner is
-# late for all its handlers at once; with many threads more turns cost more than they bring.
-_LOOP_SWITCH_S = 0.0005
 
 
 class ConsumerStopped(SeamarkError):
@@ -55,6 +52,11 @@ class OwnerBusy(SeamarkError):
 
 
 class ParallelConsumer:
+    """Runs ``handler`` on the records of ``topics``, many at once, and commits no further than what is done.
+
+    It is started once, by ``run``, ``start`` or ``with``. Settings that cannot be are a ConfigError when it is made.
+    """
+
     def __init__(
         self,
         config: Mapping[str, Any],
@@ -212,16 +214,13 @@ class ParallelConsumer:
 
     def _own(self, runtime: Runtime) -> None:
         self._owner = threading.get_ident()
-        switch = sys.getswitchinterval()
-        if self._place == "loop":
-            sys.setswitchinterval(min(switch, _LOOP_SWITCH_S))
         try:
-            runtime.run()
+            with tuned(for_a_loop=self._place == "loop"):
+                runtime.run()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
             _log.exception("The parallel consumer failed.")
             runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
         finally:
-            sys.setswitchinterval(switch)
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
             self._summary, self._last_status = last_words(runtime, self._state, self._group)
             level = logging.INFO if runtime.reason is None else logging.ERROR

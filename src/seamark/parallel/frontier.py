@@ -8,7 +8,7 @@ filter hid them. An offset in a gap is never in flight, so it holds nothing up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import Generic, TypeVar
 
 from seamark.errors import SeamarkError
@@ -111,9 +111,7 @@ class Frontier(Generic[Item]):
             del self._in_flight[offset]
         except KeyError:
             if offset >= self.position:
-                raise BrokenPromise(
-                    f"offset {offset} is reported done, but the partition was polled only up to {self.position}"
-                ) from None
+                raise self._done_before_polled(offset) from None
             return False
         return True
 
@@ -127,22 +125,30 @@ class Frontier(Generic[Item]):
         held = self._in_flight
         before = len(held)
         previous = self.position - 1
-        for offset, item in zip(offsets, items if items is not None else [None] * len(offsets), strict=True):
+        known = self._known_done is not None
+        for offset, item in zip(offsets, items if items is not None else repeat(None, len(offsets)), strict=True):
             if offset <= previous:
                 self.position = previous + 1
                 raise self._polled_backwards(offset)
             previous = offset
-            if self._known_done is None or not self._is_known_done(offset):
-                held[offset] = item
+            if known and self._known_done is not None and self._is_known_done(offset):
+                continue
+            held[offset] = item
         self.position = previous + 1
         return len(held) - before
 
     def done_all(self, term: int, offsets: Iterable[int]) -> int:
         """As ``done`` for each of ``offsets``; how many of them were in flight."""
-        before = len(self._in_flight)
+        held = self._in_flight
+        before = len(held)
+        if term != self.term:
+            self.late += sum(1 for _ in offsets)
+            return 0
         for offset in offsets:
-            self.done(term, offset)
-        return before - len(self._in_flight)
+            # The items are the caller's, so that none of them can be this object.
+            if held.pop(offset, self) is self and offset >= self.position:
+                raise self._done_before_polled(offset)
+        return before - len(held)
 
     def advance(self, term: int, position: int) -> None:
         """The poll went on to ``position`` behind its last record: nothing for us lies between."""
@@ -228,6 +234,11 @@ class Frontier(Generic[Item]):
             self._known_done = None
             self._known_stop = 0
         return False
+
+    def _done_before_polled(self, offset: int) -> BrokenPromise:
+        return BrokenPromise(
+            f"offset {offset} is reported done, but the partition was polled only up to {self.position}"
+        )
 
     def _polled_backwards(self, offset: int) -> BrokenPromise:
         return BrokenPromise(

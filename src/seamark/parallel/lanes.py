@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from seamark.errors import UsageError
-from seamark.parallel.actions import StartCall
+from seamark.parallel.actions import StartCall, calls_of_one
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
 
@@ -87,13 +87,13 @@ class Lanes:
     def add(self, works: Iterable[Work]) -> None:
         """Records in offset order, as polled."""
         name: TopicPartition | None = None
-        count = 0
+        count = ready_count = 0
         for work in works:
             count += work.count
             if work.partition is not name:
                 name = work.partition
                 partition = self._partition(name)
-                lanes = partition.lanes
+                lanes, ready = partition.lanes, partition.ready
             lane = work.lane
             if lane is not None:
                 if lane in lanes:
@@ -104,15 +104,20 @@ class Lanes:
                         queue.append(work)
                     continue
                 lanes[lane] = None
-            self._make_ready(partition, work)
+            ready.append(work)
+            ready_count += 1
+            if not partition.is_in_turn:
+                partition.is_in_turn = True
+                self._turns.append(partition)
+        self._ready_count += ready_count
         self._waiting_count += count
 
     def take_singles(self) -> list[StartCall]:
         """All that may start, each record in a call of its own."""
         free = min(self._ready_count, self.concurrency - self._calls)
-        calls: list[StartCall] = []
         if free <= 0:
-            return calls
+            return []
+        works: list[Work] = []
         turns, running, where = self._turns, self._running, Where.RUNNING
         for _ in range(free):
             partition = turns.popleft()
@@ -124,11 +129,11 @@ class Lanes:
                 partition.is_in_turn = False
             work.where = where
             running[work] = None
-            calls.append(StartCall((work,)))
+            works.append(work)
         self._ready_count -= free
         self._waiting_count -= free
         self._calls += free
-        return calls
+        return calls_of_one(works)
 
     def take(self) -> Work | None:
         """One record to run in a call of its own, or None if nothing may start."""
@@ -144,31 +149,37 @@ class Lanes:
         if self._calls >= self.concurrency:
             return batch
         room = limit
-        while room > 0 and self._turns:
-            partition = self._turns.popleft()
-            work = partition.ready[0]
+        turns = self._turns
+        taken = 0
+        while room > 0 and turns:
+            partition = turns.popleft()
+            ready = partition.ready
+            work = ready[0]
             if batch and (work.alone or work.count > room):
                 # It starts a call of its own, the next one.
-                self._turns.appendleft(partition)
+                turns.appendleft(partition)
                 break
-            partition.ready.popleft()
-            self._ready_count -= 1
-            if partition.ready:
-                self._turns.append(partition)
+            ready.popleft()
+            taken += 1
+            if ready:
+                turns.append(partition)
             else:
                 partition.is_in_turn = False
             batch.append(work)
             room -= work.count
             if work.alone:
                 break
-            if work.lane is not None and room > 0:
+            # Nearly always nothing waits behind the first of a lane.
+            if work.lane is not None and room > 0 and partition.lanes[work.lane]:
                 room = self._take_followers(partition, work.lane, batch, room)
+        self._ready_count -= taken
         if batch:
             self._calls += 1
+            self._waiting_count -= limit - room
+            where, running = Where.RUNNING, self._running
             for work in batch:
-                self._waiting_count -= work.count
-                work.where = Where.RUNNING
-                self._running[work] = None
+                work.where = where
+                running[work] = None
         return batch
 
     def finish(self, batch: Sequence[Work]) -> None:

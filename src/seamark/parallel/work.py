@@ -28,6 +28,10 @@ class Where(enum.Enum):
     OVER = "over"
 
 
+# A global name is found in half the time that an attribute of an enum takes, and this one is needed for every record.
+_WAITING = Where.WAITING
+
+
 class Work:
     # Of a record by itself. Not slots: nothing is stored for each.
     offsets: list[int] | None = None
@@ -67,7 +71,7 @@ class Work:
         # When it was polled.
         self.since = since
         self.attempts = 0
-        self.where = Where.WAITING
+        self.where = _WAITING
         self.error: BaseException | None = None
         # Set when its batch failed: it is then run by itself, so that one bad record is not blamed on the others.
         self.alone = False

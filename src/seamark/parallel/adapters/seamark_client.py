@@ -156,13 +156,16 @@ class SeamarkPort:
 
     def _by_partition(self, records: Sequence[Record]) -> list[Polled]:
         polled: list[Polled] = []
-        start = 0
-        # Records come in runs of one partition.
-        for place, run in groupby([(record.topic, record.partition) for record in records]):
-            count = sum(1 for _ in run)
-            partition = TopicPartition(*place)
-            polled.append(Polled(partition, records[start : start + count]))
-            start += count
+        if len({record.partition for record in records}) == len({record.topic for record in records}) == 1:
+            # All of one partition, as nearly always: a fetch brings more of each than one poll takes.
+            polled.append(Polled(TopicPartition(records[0].topic, records[0].partition), records))
+        else:
+            start = 0
+            # Records come in runs of one partition.
+            for place, run in groupby([(record.topic, record.partition) for record in records]):
+                count = sum(1 for _ in run)
+                polled.append(Polled(TopicPartition(*place), records[start : start + count]))
+                start += count
         last = {each.partition: index for index, each in enumerate(polled)}
         for partition, index in last.items():
             position = self._told[partition] = self._consumer.offset_of(partition)
