@@ -18,6 +18,8 @@ MODULES = {
     "parallel": ["parallel_frontier", "parallel"],
     "monitor": ["monitor"],
     "spark_source": ["spark_source"],
+    "offsets_lake": ["offsets_lake"],
+    "moves": ["moves"],
 }
 
 

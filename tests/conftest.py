@@ -25,6 +25,7 @@ from tests.support.kafka_like import KafkaLike
 if TYPE_CHECKING:
     from seamark.client import Admin
     from tests.support.apache_kafka import ApacheKafka
+    from tests.support.zookeeper import Zookeeper
 
     StartKafka = Callable[..., ApacheKafka]
 
@@ -61,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else str(item.path)))
         if any(name.startswith("apache_kafka") for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
+        if any(name.startswith("zookeeper") for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.java)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,6 +131,21 @@ def apache_kafka_39(apache_kafka_with: StartKafka) -> ApacheKafka:
 def apache_kafka_any(request: pytest.FixtureRequest, apache_kafka_with: StartKafka) -> ApacheKafka:
     """Each of the run's brokers in turn."""
     return apache_kafka_with(version=request.param)
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[Zookeeper]:
+    """The run's ZooKeeper; a test that stops its server starts its own."""
+    from tests.support.zookeeper import Zookeeper
+
+    with Zookeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper_connect(zookeeper: Zookeeper, fresh_name: Callable[[str], str]) -> str:
+    """A connect string whose chroot nothing else in the run uses."""
+    return f"{zookeeper.connect}/{fresh_name('root')}"
 
 
 @pytest.fixture(scope="session", params=kafka_like_brokers.BROKERS)

@@ -14,8 +14,8 @@ from seamark.client.admin_types import NewTopic
 from seamark.client.errors import BrokerError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# The others have tests of their own: what these share, the raw protocol, and the one that brings its own broker.
-OTHERS = ("program.py", "raw_protocol.py", "first_look.py")
+# The others have tests of their own: what these share, and the raw protocol.
+OTHERS = ("program.py", "raw_offsets.py", "raw_protocol.py")
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in OTHERS)
 PARTITIONS, EACH = 3, 10
 

@@ -44,7 +44,8 @@ class Handler(Protocol):
     """What a module in ``handlers`` defines.
 
     ``API``      Kafka's name of the API
-    ``VERSIONS`` the versions it is advertised in
+    ``VERSIONS`` the versions it is advertised in; ``VERSIONS_WITH_ZOOKEEPER``, where a handler has it, those of a
+                 broker that keeps offsets of old clients in ZooKeeper
     ``handle``   answers at once, or returns None and lets ``context.reply`` be called later
     ``refuse``   the response in which everything that was asked for has this error
     """
@@ -74,7 +75,7 @@ class Endpoint:
         return found(frame, position, len(frame), MAX_REQUEST_ELEMENTS)
 
 
-def load_endpoints(limits: Mapping[int, int] | None = None) -> dict[int, Endpoint]:
+def load_endpoints(limits: Mapping[int, int] | None = None, *, has_zookeeper: bool = False) -> dict[int, Endpoint]:
     """All handlers by api key; ``limits`` gives the newest version of each API, and leaves out those it does not
     name.
     """
@@ -82,7 +83,10 @@ def load_endpoints(limits: Mapping[int, int] | None = None) -> dict[int, Endpoin
     for module_info in pkgutil.iter_modules(handlers.__path__):
         handler: Any = importlib.import_module(f"{handlers.__name__}.{module_info.name}")
         api = api_named(handler.API)
-        versions = Versions(handler.VERSIONS)
+        served: str = handler.VERSIONS
+        if has_zookeeper:
+            served = getattr(handler, "VERSIONS_WITH_ZOOKEEPER", served)
+        versions = Versions(served)
         if limits is not None:
             versions.last = min(versions.last, limits.get(api.key, -1))
         if versions.last >= versions.first:

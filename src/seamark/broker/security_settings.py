@@ -50,6 +50,7 @@ _PLAIN_KEYS = frozenset(
         "seamark.users.file",
         "seamark.metrics.listen",
         "seamark.log.format",
+        "offsets.zookeeper.connect",
     }
 )
 

@@ -29,6 +29,8 @@ from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
 from seamark.broker.upkeep import Upkeep
+from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
+from seamark.broker.zookeeper_offsets import ZookeeperOffsets
 from seamark.errors import ConfigError, UsageError
 from seamark.storage.errors import LogError
 from seamark.storage.settings import Durability
@@ -72,7 +74,11 @@ class BrokerServer:
         listeners = [Listener(protocol, address.host, address.port and address.port + n) for n in range(nodes)]
         self._check_exposure(listeners[0], insecure=insecure)
         self._advertise(listeners)
-        self.endpoints = load_endpoints(None if max_versions is None else newest_versions(max_versions))
+        connect = self.settings.given.get(OFFSETS_IN_ZOOKEEPER)
+        # What version 0 of the offset requests is kept in; None: it is not served.
+        self.zookeeper_offsets = None if connect is None else ZookeeperOffsets(loop, connect)
+        limits = None if max_versions is None else newest_versions(max_versions)
+        self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
         self._lock: DirectoryLock | None = None
@@ -135,6 +141,8 @@ class BrokerServer:
         for node in self.nodes:
             for part in node.parts:
                 part.stop()
+        if self.zookeeper_offsets is not None:
+            self.zookeeper_offsets.close()
         self.timers.close()
         await self.storage.close()
         self.cluster.close()

@@ -36,6 +36,7 @@ from seamark.client.config_rules import (
     check_group_protocol,
     check_heartbeat,
     check_idempotence,
+    check_offset_storage,
     check_reset_policy,
     check_security,
     check_transactions,
@@ -155,13 +156,25 @@ class ConsumerConfig(ClientConfig):
     check_crcs: bool = boolean(True, "verify the checksum of every batch")
     allow_auto_create_topics: bool = boolean(True, "let the broker create a topic that is subscribed or assigned")
     exclude_internal_topics: bool = boolean(True, "keep internal topics out of pattern subscriptions")
+    offsets_storage: str = choice(
+        "kafka", ("kafka", "zookeeper"), "where offsets are committed; zookeeper by default with zookeeper.connect"
+    )
+    dual_commit_enabled: bool = boolean(
+        False, "commit to both and read the larger; true by default with zookeeper.connect and offsets.storage=kafka"
+    )
+    zookeeper_connect: str | None = option(
+        None, "host:port,host:port/chroot; without it brokers are asked in version 0"
+    )
+    offsets_commit_max_retries: int = integer(5, "how often a commit to ZooKeeper is tried again", 0, _INT)
+    offsets_channel_backoff_ms: int = integer(1_000, "wait before it is tried again", 0, _INT)
+    offsets_channel_socket_timeout_ms: int = integer(10_000, "how long ZooKeeper may take", 1, _INT)
 
     def _settled(self, given: frozenset[str]) -> Self:
         super()._settled(given)
         check_group_protocol(self)
         check_heartbeat(self)
         check_reset_policy(self)
-        return check_auto_commit(self, given)
+        return check_offset_storage(check_auto_commit(self, given), given)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -110,6 +110,15 @@ def check_auto_commit(config: Consumer, given: frozenset[str]) -> Consumer:
     return replace(config, enable_auto_commit=False)
 
 
+def check_offset_storage(config: Consumer, given: frozenset[str]) -> Consumer:
+    """Who names a ZooKeeper means the old defaults: offsets there, or in both while they move to Kafka (G7)."""
+    if config.zookeeper_connect is None:
+        return config
+    storage = config.offsets_storage if "offsets_storage" in given else "zookeeper"
+    is_dual = config.dual_commit_enabled if "dual_commit_enabled" in given else storage == "kafka"
+    return replace(config, offsets_storage=storage, dual_commit_enabled=is_dual)
+
+
 def check_acks(key: str, value: Any) -> int:
     """Who acknowledges: "all" and -1 are the same."""
     word = str(value).strip().lower()

@@ -262,7 +262,7 @@ class ConsumerCalls:
         wanted = read_partitions(partitions)
         started = self.loop.now_ms()
         found: dict[TopicPartition, Offset | None] = yield OnIo(
-            committed(self.loop.network, self.config, wanted, deadline)
+            committed(self.loop.network, self.config, wanted, deadline, self.loop.offset_storage)
         )
         self.core.metrics.committed_ms += self.loop.now_ms() - started
         return found

@@ -15,6 +15,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from seamark.client.assignment_state import Position
@@ -37,7 +38,8 @@ from seamark.client.membership_effects import (
     StopFetching,
 )
 from seamark.client.metadata_cache import ClusterView, Node
-from seamark.client.network import NetworkClient
+from seamark.client.network import Lane, NetworkClient
+from seamark.client.offset_storage import OffsetStorage, offset_storage
 from seamark.client.requests import ByVersion, Request
 from seamark.client.subscriptions import SubscriptionKind
 from seamark.errors import ClosedError, SeamarkError
@@ -87,6 +89,8 @@ class ConsumerLoop:
             wall_ms=lambda: int(time.time() * 1000),
         )
         self.network = NetworkClient(config)
+        # None: offsets are kept by the coordinator alone.
+        self.offset_storage: OffsetStorage | None = offset_storage(config, self.network)
         self.fetcher = make_fetcher(config, self.network, key, value)
         # Read by the caller's thread: is there more to do in poll than to hand out records?
         self.attention = True
@@ -166,13 +170,13 @@ class ConsumerLoop:
         try:
             if node is None:
                 raise ConnectionFailed(self.config.group_id or "the leader", "the broker is not known any more")
-            response = await self.network.send(
-                node.id,
-                request,
-                response_of(request),
-                timeout_ms=timeout_ms,
-                lane="coordinator" if is_coordinator else "main",
-            )
+            lane: Lane = "coordinator" if is_coordinator else "main"
+            send = partial(self.network.send, node.id, timeout_ms=timeout_ms, lane=lane)
+            storage = self.offset_storage
+            if storage is not None and storage.concerns(request):
+                response = await storage.exchange(request, send)
+            else:
+                response = await send(request, response_of(request))
         except ClosedError:
             return
         except SeamarkError as error:
@@ -342,6 +346,8 @@ class ConsumerLoop:
         await self.fetcher.close()
         # Look-ups and requests under way end with ClosedError, which their tasks know.
         await self.network.close()
+        if self.offset_storage is not None:
+            self.offset_storage.close()
         await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from seamark.client.admin_retries import settle
 from seamark.client.backoff import ExponentialBackoff
@@ -15,6 +16,7 @@ from seamark.client.config import ConsumerConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
 from seamark.client.network import NetworkClient
+from seamark.client.offset_storage import OffsetStorage
 from seamark.client.partition_requests import by_leader
 from seamark.client.positions_answers import Answer, Outcome, committed_answers, offset_answers
 from seamark.client.positions_requests import list_offsets_request
@@ -25,19 +27,26 @@ from seamark.wire.messages.offset_fetch import OffsetFetchResponse
 
 
 async def committed(
-    network: NetworkClient, config: ConsumerConfig, partitions: Sequence[TopicPartition], deadline: Deadline
+    network: NetworkClient,
+    config: ConsumerConfig,
+    partitions: Sequence[TopicPartition],
+    deadline: Deadline,
+    storage: OffsetStorage | None = None,
 ) -> dict[TopicPartition, Offset | None]:
     """What the group has committed; None where it has committed nothing (F22 to F25)."""
     if not partitions:
         return {}
     group_id = config.group_id or ""
+    request = fetch_request(group_id, partitions)
+    send = partial(network.send_to_coordinator, group_id, deadline=deadline)
     backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
     failures = 0
     while True:
         try:
-            response = await network.send_to_coordinator(
-                group_id, fetch_request(group_id, partitions), OffsetFetchResponse, deadline=deadline
-            )
+            if storage is None:
+                response = await send(request, OffsetFetchResponse)
+            else:
+                response = await storage.fetch(request, send)
         except (ConnectionFailed, RequestTimedOut) as error:
             last: ClientError = error
         else:

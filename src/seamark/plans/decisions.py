@@ -22,6 +22,8 @@ _UNKNOWN_ID = ""
 
 
 class Standing(Enum):
+    """OPEN: as it was when the plan was made · DONE: changed already · STALE: somebody moved it since."""
+
     OPEN = "open"
     DONE = "done"
     STALE = "stale"

@@ -35,6 +35,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges:
+    """The changes of one group, in the order of their partitions."""
+
     group: str
     changes: tuple[Change, ...]
 

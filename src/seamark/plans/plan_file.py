@@ -33,6 +33,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
+    """The plan in a file; BadPlan if it is none, was edited, or is of a newer form."""
     return parse_plan(_read(path, "plan"), path)
 
 
@@ -44,6 +45,7 @@ def write_undo(path: Path, record: UndoRecord) -> None:
 
 
 def read_undo(path: Path) -> UndoRecord:
+    """The undo record in a file, with the same errors as ``read_plan``."""
     return parse_undo(_read(path, "undo record"), path)
 
 

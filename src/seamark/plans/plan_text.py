@@ -33,6 +33,7 @@ def digest_of(plan: Plan) -> str:
 
 
 def text_of(plan: Plan) -> str:
+    """The plan as its file has it, with the digest; ``parse_plan`` reads it."""
     return sealed(_content(plan))
 
 

@@ -42,6 +42,7 @@ class Preview(NamedTuple):
 
 
 def preview(plan: Plan, state: ClusterState) -> Preview:
+    """What the plan would do as things stand: records that are read again or never, and why it would be refused."""
     rows = []
     for each in standings(plan, state):
         change = each.change

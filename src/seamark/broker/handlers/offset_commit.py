@@ -1,6 +1,8 @@
 """OffsetCommit: the group must be one that the client may read, and so must each topic (L4); the rest is the
 coordinator's (F26).
 
+Version 0 is kept in ZooKeeper where there is one, and not served elsewhere (``zookeeper_requests``).
+
 The answer names refused partitions before those that reached the group, as Kafka's does, where a topic has both. A
 commit is stamped with the broker's time, or in v1, as brokers before 4.0 did, with the time that it brings along.
 """
@@ -11,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.zookeeper_requests import IN_ZOOKEEPER
+from seamark.broker.zookeeper_requests import commit as commit_to_zookeeper
 from seamark.coordinator.commands import CommitOffsets
 from seamark.coordinator.replies import CommitReply
 from seamark.wire.error_codes import ErrorCode
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 API = "OffsetCommit"
 VERSIONS = "1-9"
+VERSIONS_WITH_ZOOKEEPER = "0-9"
 
 _CLIENT_TIMES = 1
 _GROUP_NOT_FOUND = 9
@@ -56,6 +61,9 @@ def handle(node: Node, request: OffsetCommitRequest, context: RequestContext) ->
             if not topics:
                 return _respond(denied, CommitReply())
     context.finish = partial(_respond, denied) if denied else respond
+    if context.version == IN_ZOOKEEPER:
+        commit_to_zookeeper(node, request.group_id, topics, context.reply_value)
+        return None
     # Plain tuples do for the coordinator, and making named ones would cost as much as the rest of this.
     wanted: Any = [
         (

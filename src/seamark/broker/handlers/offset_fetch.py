@@ -1,7 +1,8 @@
 """OffsetFetch: the offsets of one group, from v8 on of several, each with its own error (A32, F25, L4).
 
 Null topics ask for all that is stored, without what the client may not see. Before v2 there is no place for a group's
-error but its partitions. A topic that the client may not describe has its error behind the others.
+error but its partitions. A topic that the client may not describe has its error behind the others. Version 0 is read
+from ZooKeeper where there is one, and not served elsewhere (``zookeeper_requests``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.zookeeper_requests import IN_ZOOKEEPER
+from seamark.broker.zookeeper_requests import fetch as fetch_from_zookeeper
 from seamark.coordinator.commands import FetchOffsets
 from seamark.coordinator.replies import FetchedOffset, FetchReply
 from seamark.wire.error_codes import ErrorCode
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 API = "OffsetFetch"
 VERSIONS = "1-9"
+VERSIONS_WITH_ZOOKEEPER = "0-9"
 
 _GROUP_ERROR = 2
 _MANY_GROUPS = 8
@@ -112,6 +116,9 @@ def _fetch(
             if part.denied:
                 denied = {name for name, _ in part.denied}
                 wanted = [each for each in wanted if each[0] not in denied]
+    if context.version == IN_ZOOKEEPER:
+        fetch_from_zookeeper(node, group_id, wanted or [], part.reply_value)
+        return
     node.groups.submit(FetchOffsets(group_id, wanted, require_stable), part)
 
 

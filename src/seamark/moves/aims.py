@@ -1,0 +1,121 @@
+"""Where each stored offset has to point on the target when both sides mean the same logs.
+
+That is so between ZooKeeper and Kafka, and between two groups of one cluster: the number stays. What has to be looked
+at is the cluster that holds the logs: whether the topic, the partition and the offset are there at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from seamark.moves.move import How
+from seamark.plans.cluster_reading import read_logs, read_topics
+from seamark.plans.plan import LogRange, TopicState
+from seamark.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from seamark.client.admin import Admin
+
+
+class Aim(NamedTuple):
+    """Where one offset goes; with a ``problem`` it must not. ``keeps_text`` says that metadata still fits it."""
+
+    offset: int | None
+    how: str = ""
+    note: str = ""
+    problem: str = ""
+    repeated: int | None = None
+    keeps_text: bool = True
+    keeps_epoch: bool = False
+
+
+Wanted = Mapping[TopicPartition, Iterable[int]]
+Aims = dict[tuple[TopicPartition, int], Aim]
+
+
+class Aiming(Protocol):
+    """Finds the target's offset for offsets of the source."""
+
+    def aims(self, wanted: Wanted) -> Aims: ...
+
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the topics that were aimed at, "" where the broker knows none."""
+        ...
+
+
+class ClusterLogs:
+    """Topics and logs of one cluster, each looked at once; memory grows with its partitions, not with groups."""
+
+    def __init__(self, admin: Admin, name: str) -> None:
+        self._admin = admin
+        self.name = name
+        self.topics: dict[str, TopicState | None] = {}
+        self.logs: dict[TopicPartition, LogRange] = {}
+        self.unreadable: dict[TopicPartition, str] = {}
+
+    def look_at(self, wanted: Wanted) -> None:
+        """Know the logs of these partitions; one that has grown past what is known is looked at again."""
+        unknown = {each.topic for each in wanted} - self.topics.keys()
+        found = read_topics(self._admin, unknown)
+        self.topics |= {topic: found.get(topic) for topic in unknown}
+        known = {
+            each
+            for each, offsets in wanted.items()
+            if each in self.unreadable or (each in self.logs and max(offsets, default=0) <= self.logs[each].log_end)
+        }
+        logs, unreadable = read_logs(self._admin, {each for each in wanted if not self.absence(each)} - known)
+        self.logs |= logs
+        self.unreadable |= unreadable
+
+    def absence(self, partition: TopicPartition) -> str:
+        """Why there is no such partition; empty if there is."""
+        topic = self.topics.get(partition.topic)
+        if topic is None:
+            return f"topic {partition.topic!r} does not exist in {self.name}"
+        if partition.partition >= topic.partition_count:
+            return f"topic {partition.topic!r} has only {topic.partition_count} partitions in {self.name}"
+        return ""
+
+    def problem(self, partition: TopicPartition) -> str:
+        """Why nothing can be said of the partition; empty if its log is known."""
+        absent = self.absence(partition)
+        if not absent and partition not in self.logs:
+            reason = self.unreadable.get(partition, "it was not asked for")
+            return f"the log in {self.name} cannot be looked at ({reason})"
+        return absent
+
+    def topic_ids(self) -> dict[str, str]:
+        return {name: topic.topic_id for name, topic in sorted(self.topics.items()) if topic is not None}
+
+
+def outside(offset: int, log: LogRange, name: str) -> str:
+    """What is wrong with an offset that the log does not hold; empty if it does."""
+    if offset < log.log_start:
+        return f"the log in {name} starts at {log.log_start}, after offset {offset}"
+    if offset > log.log_end:
+        return f"the log in {name} ends at {log.log_end}, before offset {offset}"
+    return ""
+
+
+class SameLogs:
+    """The numbers stay; ``cluster`` is where the logs are."""
+
+    def __init__(self, cluster: ClusterLogs, *, allow_outside_log: bool = False) -> None:
+        self._cluster = cluster
+        self._allow_outside_log = allow_outside_log
+
+    def aims(self, wanted: Wanted) -> Aims:
+        self._cluster.look_at(wanted)
+        return {(each, offset): self._aim(each, offset) for each, offsets in wanted.items() for offset in offsets}
+
+    def topic_ids(self) -> dict[str, str]:
+        return self._cluster.topic_ids()
+
+    def _aim(self, partition: TopicPartition, offset: int) -> Aim:
+        if problem := self._cluster.problem(partition):
+            return Aim(None, problem=problem)
+        beyond = outside(offset, self._cluster.logs[partition], self._cluster.name)
+        if beyond and not self._allow_outside_log:
+            return Aim(None, problem=beyond)
+        return Aim(offset, How.SAME_LOG, note=beyond, keeps_epoch=True)

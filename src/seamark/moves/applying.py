@@ -1,0 +1,247 @@
+"""Makes a planned move: look again, write down that it begins, write, read both sides back, write down that it is done.
+
+A group is moved as a whole or, if anything is not as planned, not begun at all, with the reason in its outcome. After a
+crash or a lost connection the same call goes on: groups that the journal knows as moved are left alone, the offsets of
+those that had begun are compared with the plan again. An offset is written only where the target still has what it had
+when the plan was made, and only to what the plan says: at no point can a wrong one be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from seamark.errors import SeamarkError
+from seamark.moves.batches import portions
+from seamark.moves.errors import MoveInterrupted
+from seamark.moves.journal import Journal, Progress
+from seamark.moves.move import GroupMove, as_stored, good_offsets
+from seamark.moves.move_file import MoveFile
+from seamark.moves.read_back import lost_connection, unmade
+from seamark.moves.sides import Side
+from seamark.plans.decisions import Standing, describe, standing_of
+from seamark.plans.errors import PlanError, some
+from seamark.plans.plan import Change, is_same
+from seamark.stores.contract import GroupOffsets, Outcomes
+
+MOVED = "moved"
+ALREADY = "already"
+HELD = "held back"
+FAILED = "failed"
+RETURNED = "returned"
+
+
+class GroupOutcome(NamedTuple):
+    """What came of one group; ``offsets`` is how many were written, ``reason`` a sentence unless it is as planned."""
+
+    group: str
+    to_group: str
+    offsets: int
+    result: str
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts by result; ``offsets`` is how many were written."""
+
+    groups: int
+    offsets: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: GroupOutcome) -> None:
+        self.counts[outcome.result] = self.counts.get(outcome.result, 0) + 1
+        self.offsets += outcome.offsets
+
+    @property
+    def left(self) -> int:
+        """Groups that are not as planned."""
+        return self.counts.get(HELD, 0) + self.counts.get(FAILED, 0)
+
+
+class _Numbered(NamedTuple):
+    number: int
+    move: GroupMove
+
+
+@dataclass(slots=True)
+class Mover:
+    """One application of one plan; ``source_is_fresh`` says that the plan was made just now, by this process."""
+
+    plan: MoveFile
+    source: Side
+    target: Side
+    journal: Journal
+    now_ms: Callable[[], int]
+    partial: bool = False
+    allow_active_source: bool = False
+    source_is_fresh: bool = False
+    summary: Summary = field(init=False)
+    _said: list[GroupOutcome] = field(init=False, default_factory=list)
+    _lost_topics: dict[str, str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.plan.totals.groups)
+
+    def run(self) -> Summary:
+        """Move what is left of the plan, and give the counts alone."""
+        for _ in self.outcomes():
+            pass
+        return self.summary
+
+    def outcomes(self) -> Iterator[GroupOutcome]:
+        """Move what is left of the plan, and say of each group what came of it.
+
+        WrongCluster comes before anything is changed, MoveInterrupted when a side stops answering.
+        """
+        self.source.check_is(self.plan.header.source)
+        self.target.check_is(self.plan.header.target)
+        self._lost_topics = self._changed_topics()
+        numbered = (_Numbered(number, move) for number, move in enumerate(self.plan))
+        for portion in portions(numbered, size=lambda each: len(each.move.moves)):
+            try:
+                self._apply(portion)
+            except SeamarkError as error:
+                yield from self._drained()
+                if isinstance(error, PlanError):
+                    raise
+                raise self._interrupted(error) from error
+            yield from self._drained()
+
+    def _drained(self) -> list[GroupOutcome]:
+        said, self._said = self._said, []
+        return said
+
+    def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
+        moved, begun = self.journal.count(Progress.MOVED), self.journal.count(Progress.BEGUN)
+        unsure = f", {begun} more begun and not verified" if begun else ""
+        how_far = f"moved groups: {moved} of {self.plan.totals.groups}{unsure}"
+        return MoveInterrupted(error, how_far, "--resume does the rest")
+
+    def _changed_topics(self) -> dict[str, str]:
+        """Topics that are not those of the plan any more, with what is wrong."""
+        logs = self.target if self.target.admin is not None else self.source
+        planned = self.plan.totals.topic_ids
+        now = logs.topics(planned)
+        lost = {}
+        for topic, topic_id in planned.items():
+            if topic not in now:
+                lost[topic] = f"topic {topic!r} does not exist any more"
+            elif "" not in (topic_id, now[topic].topic_id) and now[topic].topic_id != topic_id:
+                lost[topic] = f"topic {topic!r} was made anew since the plan was made, its offsets mean other records"
+        return lost
+
+    def _apply(self, portion: Sequence[_Numbered]) -> None:
+        waiting = []
+        for each in portion:
+            if self.journal.state(each.number) is Progress.MOVED:
+                self._say(each.move, ALREADY, "moved by an earlier run")
+            elif obstacle := self._obstacle(each.move):
+                self._hold(each, obstacle)
+            else:
+                waiting.append(each)
+        if waiting:
+            self._move(self._checked(waiting))
+
+    def _obstacle(self, move: GroupMove) -> str:
+        lost = [
+            self._lost_topics[each.partition.topic]
+            for each in move.changes
+            if each.partition.topic in self._lost_topics
+        ]
+        return move.obstacle(partial=self.partial) or (lost[0] if lost else "")
+
+    def _checked(self, waiting: list[_Numbered]) -> list[tuple[_Numbered, list[Change]]]:
+        """What has to be written, of the groups that may be; the others are reported."""
+        names = [each.move.to_group for each in waiting]
+        obstacles = self.target.obstacles(names)
+        found = self.target.read(names)
+        here: Mapping[str, str] = {}
+        source: Mapping[str, GroupOffsets] = {}
+        if not self.source_is_fresh:
+            groups = [each.move.group for each in waiting]
+            here = {} if self.allow_active_source else self.source.obstacles(groups)
+            source = {} if self.allow_active_source else self.source.read(groups)
+        ready, done = [], []
+        for each in waiting:
+            move = each.move
+            committed = good_offsets(found[move.to_group])
+            standings = [(change, standing_of(change, committed.get(change.partition))) for change in move.changes]
+            stale = [
+                f"{change.partition} is at {describe(committed.get(change.partition))} on the target, "
+                f"not at {describe(change.before)}"
+                for change, standing in standings
+                if standing is Standing.STALE
+            ]
+            left = [change for change, standing in standings if standing is Standing.OPEN]
+            if stale:
+                self._hold(each, f"changed since the plan was made: {some(stale)}")
+            elif problem := self._source_moved(move, source):
+                self._hold(each, problem)
+            elif not left:
+                done.append(each)
+            elif problem := obstacles.get(move.to_group) or here.get(move.group, ""):
+                self._hold(each, problem)
+            else:
+                ready.append((each, left))
+        # Nothing to write is as good as written: the target is as planned.
+        self.journal.note(Progress.MOVED, [each.number for each in done], now_ms=self.now_ms())
+        for each in done:
+            self._say(each.move, ALREADY)
+        return ready
+
+    def _source_moved(self, move: GroupMove, source: Mapping[str, GroupOffsets]) -> str:
+        if move.group not in source:
+            return ""
+        now = good_offsets(source[move.group])
+        moved = [
+            f"{each.partition} is at {describe(now.get(each.partition))}, not at {describe(each.source)}"
+            for each in move.moves
+            if each.change is not None and not is_same(now.get(each.partition), each.source)
+        ]
+        return f"the source went on since the plan was made: {some(moved)}; plan it again" if moved else ""
+
+    def _move(self, ready: list[tuple[_Numbered, list[Change]]]) -> None:
+        if not ready:
+            return
+        self.journal.note(Progress.BEGUN, [each.number for each, _ in ready], now_ms=self.now_ms())
+        outcomes: dict[str, Outcomes] = {}
+        failure: SeamarkError | None = None
+        items = (
+            (each.move.to_group, {change.partition: as_stored(change.after) for change in left if change.after})
+            for each, left in ready
+        )
+        try:
+            for group, outcome in self.target.store.write_many(items):
+                outcomes[group] = outcome
+                if failure := lost_connection(outcome):
+                    # Every further group would wait for its own timeout.
+                    break
+        except SeamarkError as error:
+            # What was written before it is found by reading back.
+            failure = error
+        there = self.target.read([each.move.to_group for each, _ in ready])
+        source = {} if self.allow_active_source else self.source.read([each.move.group for each, _ in ready])
+        finished = []
+        for each, left in ready:
+            move = each.move
+            reason = unmade(left, there[move.to_group], outcomes.get(move.to_group, {}), failure)
+            if reason:
+                self._say(move, FAILED, reason)
+            elif reason := self._source_moved(move, source):
+                self._say(move, FAILED, f"{reason}, or roll it back", written=len(left))
+            else:
+                finished.append((each, left))
+        self.journal.note(Progress.MOVED, [each.number for each, _ in finished], now_ms=self.now_ms())
+        for each, left in finished:
+            self._say(each.move, MOVED, written=len(left))
+
+    def _hold(self, each: _Numbered, reason: str) -> None:
+        is_begun = self.journal.state(each.number) is Progress.BEGUN
+        self._say(each.move, HELD, f"{reason}; an earlier run had begun to set its offsets" if is_begun else reason)
+
+    def _say(self, move: GroupMove, result: str, reason: str = "", written: int = 0) -> None:
+        outcome = GroupOutcome(move.group, move.to_group, written, result, reason)
+        self.summary.add(outcome)
+        self._said.append(outcome)

@@ -1,0 +1,92 @@
+"""Compares what a store holds with what it should hold, after a change and at any later time.
+
+``unmade`` is the check behind every write; ``verify`` reads both sides of a whole plan and says where they differ from
+it. Verifying changes nothing and may be done as often as wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from seamark.client.records_api import Offset
+from seamark.errors import SeamarkError
+from seamark.moves.batches import portions
+from seamark.moves.move import GroupMove, PartitionMove, good_offsets
+from seamark.moves.move_file import MoveFile
+from seamark.moves.sides import Side
+from seamark.plans.decisions import describe
+from seamark.plans.errors import some
+from seamark.plans.plan import Change, is_same
+from seamark.stores.contract import GroupOffsets, Outcomes
+from seamark.stores.errors import StoreUnavailable
+from seamark.topic_partition import TopicPartition
+
+
+def unmade(changes: Sequence[Change], found: GroupOffsets, outcomes: Outcomes, failure: SeamarkError | None) -> str:
+    """What was not made of a group's changes, as one sentence; empty if all was."""
+    committed = good_offsets(found)
+    missing = []
+    for change in changes:
+        now = committed.get(change.partition)
+        if is_same(now, change.after):
+            continue
+        error = outcomes.get(change.partition) or failure
+        why = str(error) if error is not None else "somebody else set it at the same time"
+        missing.append(f"{change.partition} is at {describe(now)}, not at {describe(change.after)}: {why}")
+    if not missing:
+        return ""
+    return f"{len(missing)} of {len(changes)} offsets not set: {some(missing)}"
+
+
+def lost_connection(outcomes: Outcomes) -> SeamarkError | None:
+    """The error, if nothing of a group was done because the store did not answer."""
+    errors = list(outcomes.values())
+    first = errors[0] if errors else None
+    return first if all(isinstance(each, StoreUnavailable) for each in errors) else None
+
+
+class Verified(NamedTuple):
+    """One partition as it is now on both sides; ``difference`` is empty where it is as planned."""
+
+    group: str
+    to_group: str
+    partition: TopicPartition
+    source: Offset | None
+    target: Offset | None
+    difference: str
+
+
+def verify(plan: MoveFile, source: Side, target: Side) -> Iterator[Verified]:
+    """Read both sides back, for every partition of the plan."""
+    source.check_is(plan.header.source)
+    target.check_is(plan.header.target)
+    for portion in portions(plan, size=lambda move: len(move.moves)):
+        here = source.read([move.group for move in portion])
+        there = target.read([move.to_group for move in portion])
+        for move in portion:
+            yield from _compared(move, good_offsets(here[move.group]), good_offsets(there[move.to_group]))
+
+
+def _compared(
+    move: GroupMove, here: Mapping[TopicPartition, Offset], there: Mapping[TopicPartition, Offset]
+) -> Iterator[Verified]:
+    for each in move.moves:
+        now = here.get(each.partition), there.get(each.partition)
+        yield Verified(move.group, move.to_group, each.partition, *now, _difference(move, each, *now))
+
+
+def _difference(move: GroupMove, each: PartitionMove, source: Offset | None, target: Offset | None) -> str:
+    if each.problem or each.after is None:
+        return f"not moved: {each.problem}"
+    differences = []
+    if not is_same(target, each.after):
+        moved = is_same(target, each.before)
+        differences.append(
+            f"not moved{f': {move.problem}' if move.problem else ''}"
+            if moved
+            else f"the target is at {describe(target)}, not at {describe(each.after)}"
+        )
+    if not is_same(source, each.source):
+        differences.append(f"the source is at {describe(source)}, not at {describe(each.source)}")
+    return "; ".join(differences)

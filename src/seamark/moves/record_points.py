@@ -1,0 +1,148 @@
+"""Reads single records at given offsets of many partitions: the first at or after each, as fingerprints.
+
+Partitions are read side by side, the points of each in order. A point that the records of one answer already cover
+needs no further request. A partition whose records do not come in time is reported with a reason; it never fails the
+others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from seamark.errors import SeamarkError
+from seamark.moves.log_matching import Fingerprint, fingerprint
+from seamark.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from seamark.client.consumer import Consumer
+    from seamark.client.records_api import Record
+
+# Partitions read at once: each may have one fetched chunk in memory.
+_AT_ONCE = 200
+# No record of any partition for so long, and those that are left are given up.
+_PATIENCE_S = 10.0
+# Reading on is cheaper than asking anew for a point that is this near.
+_NEAR = 500
+
+Points = Mapping[TopicPartition, Iterable[int]]
+FoundAt = dict[TopicPartition, dict[int, Fingerprint | None]]
+
+# What a consumer that reads single records needs: no group, small fetches, everything that is in the log.
+CONSUMER_SETTINGS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_uncommitted",
+    "max.partition.fetch.bytes": "65536",
+    "fetch.max.wait.ms": "50",
+}
+
+
+def read_points(
+    consumer: Consumer, wanted: Points, log_ends: Mapping[TopicPartition, int], *, patience: float = _PATIENCE_S
+) -> tuple[FoundAt, dict[TopicPartition, str]]:
+    """The first record at or after each point, None where the log ends before one; and what could not be read."""
+    found: FoundAt = {}
+    unreadable: dict[TopicPartition, str] = {}
+    waiting = iter(sorted(wanted))
+    while chosen := list(islice(waiting, _AT_ONCE)):
+        cursors = {each: _Cursor(sorted(set(wanted[each])), log_ends[each]) for each in chosen}
+        try:
+            _read(consumer, cursors, patience)
+        except SeamarkError as error:
+            unreadable |= {each: str(error) for each, cursor in cursors.items() if not cursor.is_done}
+        for partition, cursor in cursors.items():
+            if cursor.is_done:
+                found[partition] = cursor.found
+            else:
+                unreadable.setdefault(partition, f"no record came for {patience:g} s")
+    return found, unreadable
+
+
+class _Cursor:
+    """The points of one partition that are not found yet."""
+
+    def __init__(self, points: Sequence[int], log_end: int) -> None:
+        self.found: dict[int, Fingerprint | None] = {}
+        self._points = points
+        self._next = 0
+        self._log_end = log_end
+        self.position = -1
+        self._settle_end()
+
+    @property
+    def is_done(self) -> bool:
+        return self._next >= len(self._points)
+
+    @property
+    def point(self) -> int:
+        return self._points[self._next]
+
+    def take(self, record: Record) -> None:
+        self.position = record.offset + 1
+        if not self.is_done and record.offset >= self.point:
+            seen = fingerprint(record)
+            while not self.is_done and record.offset >= self.point:
+                self.found[self.point] = seen
+                self._next += 1
+            self._settle_end()
+
+    def reached(self, position: int) -> None:
+        """Everything before the position was seen or is no record."""
+        if not self.is_done and position >= self._log_end:
+            for point in self._points[self._next :]:
+                self.found[point] = None
+            self._next = len(self._points)
+
+    @property
+    def wants_to_jump(self) -> bool:
+        return not self.is_done and not self.position <= self.point <= self.position + _NEAR
+
+    def _settle_end(self) -> None:
+        if not self.is_done and self.point >= self._log_end:
+            self.reached(self._log_end)
+
+
+def _read(
+    consumer: Consumer,
+    cursors: Mapping[TopicPartition, _Cursor],
+    patience: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    left = {partition for partition, cursor in cursors.items() if not cursor.is_done}
+    if not left:
+        return
+    consumer.assign(sorted(left))
+    # What an earlier call has read to its end is paused still.
+    consumer.resume(sorted(left))
+    for partition in left:
+        _jump(consumer, partition, cursors[partition])
+    last = clock()
+    while left and clock() - last < patience:
+        records = consumer.poll(0.2)
+        moved = False
+        for record in records:
+            cursor = cursors[record.topic_partition]
+            cursor.take(record)
+        # Markers and compacted places move the position without a record.
+        for partition in sorted(left):
+            cursor = cursors[partition]
+            position = consumer.position(partition)
+            moved |= position > cursor.position
+            cursor.reached(position)
+            if cursor.is_done:
+                left.discard(partition)
+                consumer.pause([partition])
+            elif cursor.wants_to_jump:
+                _jump(consumer, partition, cursor)
+            else:
+                cursor.position = position
+        if records or moved:
+            last = clock()
+
+
+def _jump(consumer: Consumer, partition: TopicPartition, cursor: _Cursor) -> None:
+    consumer.seek(partition, cursor.point)
+    cursor.position = cursor.point

@@ -1,0 +1,151 @@
+"""Takes a move back: every group that the journal knows as begun or moved gets its old offsets again.
+
+The target decides, as with an undo of a plan: an offset that is what the move set goes back to what it was before, one
+that is what it was before is left, and one that is anything else was changed by somebody since, which holds its whole
+group back. An interrupted rollback is run again. The source was never changed and is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from seamark.errors import SeamarkError
+from seamark.moves.applying import ALREADY, FAILED, HELD, RETURNED, GroupOutcome, Summary
+from seamark.moves.batches import portions
+from seamark.moves.errors import MoveInterrupted
+from seamark.moves.journal import Journal, Progress
+from seamark.moves.move import GroupMove, as_stored, good_offsets
+from seamark.moves.move_file import MoveFile
+from seamark.moves.read_back import lost_connection, unmade
+from seamark.moves.sides import Side
+from seamark.plans.decisions import Standing, describe, standing_of
+from seamark.plans.errors import PlanError, some
+from seamark.plans.plan import Change
+from seamark.stores.contract import Outcomes
+
+Numbered = tuple[int, GroupMove]
+
+
+@dataclass(slots=True)
+class Returner:
+    """One rollback of one plan; a ``dry_run`` only says what would be done."""
+
+    plan: MoveFile
+    target: Side
+    journal: Journal
+    now_ms: Callable[[], int]
+    dry_run: bool = False
+    summary: Summary = field(init=False)
+    _said: list[GroupOutcome] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.journal.count(Progress.BEGUN) + self.journal.count(Progress.MOVED))
+
+    def run(self) -> Summary:
+        """Give back what is left, and give the counts alone."""
+        for _ in self.outcomes():
+            pass
+        return self.summary
+
+    def outcomes(self) -> Iterator[GroupOutcome]:
+        """Give back what is left, and say of each group what came of it.
+
+        WrongCluster comes before anything is changed, MoveInterrupted when the target stops answering.
+        """
+        self.target.check_is(self.plan.header.target)
+        numbered = (
+            (index, move)
+            for index, move in enumerate(self.plan)
+            if self.journal.state(index) in (Progress.BEGUN, Progress.MOVED)
+        )
+        for portion in portions(numbered, size=lambda each: len(each[1].moves)):
+            try:
+                self._return(portion)
+            except SeamarkError as error:
+                yield from self._drained()
+                if isinstance(error, PlanError):
+                    raise
+                left = self.journal.count(Progress.MOVED) + self.journal.count(Progress.BEGUN)
+                how_far = f"groups that are not back yet: {left} of {self.summary.groups}"
+                raise MoveInterrupted(error, how_far, "the same command does the rest") from error
+            yield from self._drained()
+
+    def _drained(self) -> list[GroupOutcome]:
+        said, self._said = self._said, []
+        return said
+
+    def _return(self, portion: Sequence[Numbered]) -> None:
+        names = [move.to_group for _, move in portion]
+        obstacles = self.target.obstacles(names)
+        found = self.target.read(names)
+        ready: list[tuple[int, GroupMove, list[Change]]] = []
+        done: list[Numbered] = []
+        for index, move in portion:
+            committed = good_offsets(found[move.to_group])
+            standings = [(each, standing_of(each, committed.get(each.partition))) for each in move.changes]
+            moved = [
+                f"{each.partition} is at {describe(committed.get(each.partition))}"
+                for each, standing in standings
+                if standing is Standing.STALE
+            ]
+            back = [
+                Change(each.partition, each.after, each.before)
+                for each, standing in standings
+                if standing is Standing.DONE
+            ]
+            if moved:
+                self._say(move, HELD, f"moved since by somebody else: {some(moved)}")
+            elif not back:
+                done.append((index, move))
+            elif move.to_group in obstacles:
+                self._say(move, HELD, obstacles[move.to_group])
+            else:
+                ready.append((index, move, back))
+        if not self.dry_run:
+            self.journal.note(Progress.RETURNED, [index for index, _ in done], now_ms=self.now_ms())
+        for _, move in done:
+            self._say(move, ALREADY)
+        if self.dry_run:
+            for _, move, back in ready:
+                self._say(move, RETURNED, written=len(back))
+        elif ready:
+            self._give_back(ready)
+
+    def _give_back(self, ready: Sequence[tuple[int, GroupMove, list[Change]]]) -> None:
+        # A group on its way back is no longer moved: a crash here must not let a resume pass over it.
+        self.journal.note(Progress.BEGUN, [index for index, _, _ in ready], now_ms=self.now_ms())
+        failure: SeamarkError | None = None
+        outcomes: dict[str, Outcomes] = {}
+        items = (
+            (move.to_group, restored)
+            for _, move, back in ready
+            if (restored := {each.partition: as_stored(each.after) for each in back if each.after is not None})
+        )
+        try:
+            outcomes.update(self.target.store.write_many(items))
+            for _, move, back in ready:
+                gone = [each.partition for each in back if each.after is None]
+                if gone:
+                    taken = self.target.store.delete(move.to_group, gone)
+                    outcomes[move.to_group] = outcomes.get(move.to_group, {}) | taken
+                    if failure := lost_connection(taken):
+                        break
+        except SeamarkError as error:
+            failure = error
+        there = self.target.read([move.to_group for _, move, _ in ready])
+        finished = []
+        for index, move, back in ready:
+            reason = unmade(back, there[move.to_group], outcomes.get(move.to_group, {}), failure)
+            if reason:
+                self._say(move, FAILED, reason)
+            else:
+                finished.append((index, move, back))
+        self.journal.note(Progress.RETURNED, [index for index, _, _ in finished], now_ms=self.now_ms())
+        for _, move, back in finished:
+            self._say(move, RETURNED, written=len(back))
+
+    def _say(self, move: GroupMove, result: str, reason: str = "", written: int = 0) -> None:
+        outcome = GroupOutcome(move.group, move.to_group, written, result, reason)
+        self.summary.add(outcome)
+        self._said.append(outcome)
