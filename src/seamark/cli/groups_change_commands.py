@@ -37,6 +37,7 @@ _Topics = Annotated[
     typer.Option("--topic", metavar="T[:0,1]", help="Only this topic, or these partitions; else all it committed."),
 ]
 _To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
+_Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
 _Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of to the screen.")]
 _Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group, whatever group the file names.")]
 _All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
@@ -54,6 +55,7 @@ def reset(
     names: Groups = None,
     to: _To = "",
     topic: _Topics = [],  # noqa: B006 - typer wants the default itself
+    lake: _Lake = "",
     plan: PlanFile = "",
     apply: Apply = False,
     outside: AllowOutsideLog = False,
@@ -62,9 +64,9 @@ def reset(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Set groups to other offsets: shows what would change; --apply does it.
+    """Set groups to other offsets; shown first.
 
-    Without --to, the plan in --plan FILE is shown or applied.
+    Nothing is changed without --apply. Without --to, the plan in --plan FILE is shown or applied.
     """
     from seamark.client import Admin
     from seamark.monitor.targets import parse_target
@@ -83,10 +85,20 @@ def reset(
     if not names:
         raise UsageError("name the groups to reset")
     target = parse_target(to, now_ms=now_ms(), time_ms_of=time_ms_of, seconds_of=seconds_of)
+    remembered: dict[str, dict[TopicPartition, Offset]] = {}
+    if target.kind == "lake":
+        from seamark.cli.audit_lake import offsets_in_lake, state_to_go_there
+
+        if not lake:
+            raise UsageError("--to lake:ISO needs the lake: give its directory with --lake")
+        remembered = offsets_in_lake(lake, target.number, names)
     with Admin(client_config(bootstrap, config, option)) as admin:
         chosen = _chosen(admin, topic)
-        state = read_state(admin, dict.fromkeys(names, chosen))
-        wanted = _aims(admin, target, names, chosen, state)
+        if remembered and not chosen:
+            state = state_to_go_there(admin, names, remembered)
+        else:
+            state = read_state(admin, dict.fromkeys(names, chosen))
+        wanted = _aims(admin, target, names, chosen, state, remembered)
         made = build_plan(state, wanted, made_by="seamark groups reset", why=f"--to {to}", now_ms=now_ms())
         carry_out(
             admin,
@@ -116,15 +128,27 @@ def _chosen(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
 
 
 def _aims(
-    admin: Admin, target: Target, names: Iterable[str], chosen: list[TopicPartition], state: ClusterState
+    admin: Admin,
+    target: Target,
+    names: Iterable[str],
+    chosen: list[TopicPartition],
+    state: ClusterState,
+    remembered: Mapping[str, Mapping[TopicPartition, Offset]],
 ) -> dict[str, dict[TopicPartition, Offset | int | None]]:
-    """What the target means for each group; what was left out or moved is said on standard error."""
+    """What the target means for each group; what was left out or moved is said on standard error.
+
+    ``remembered`` is what a lake says of the groups, for a target that is one.
+    """
     from seamark.monitor.offset_file import offsets_for, read_offsets
     from seamark.monitor.targets import aim, offsets_at
 
-    asked = {name: chosen or sorted(state.committed.get(name, {})) for name in dict.fromkeys(names)}
+    # An expired group has nothing committed, and what a lake remembers of it is what is wanted.
+    asked = {
+        name: chosen or sorted({*state.committed.get(name, {}), *remembered.get(name, {})})
+        for name in dict.fromkeys(names)
+    }
     at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
-    other: dict[str, Mapping[TopicPartition, Offset]] = {}
+    other: dict[str, Mapping[TopicPartition, Offset]] = dict(remembered)
     if target.kind == "group":
         elsewhere = admin.list_group_offsets([target.name]).raise_if_failed()[target.name]
         other = dict.fromkeys(asked, elsewhere)
@@ -156,7 +180,10 @@ def undo(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Take an applied plan back, unless somebody moved its offsets since."""
+    """Take an applied plan back.
+
+    It is refused if somebody moved its offsets since.
+    """
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
@@ -164,23 +191,27 @@ def undo(
 
 
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Groups without members.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups without members.")],
     apply: Apply = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
 ) -> None:
-    """Delete groups with their offsets; export them first if they may be wanted again."""
+    """Delete groups with their offsets.
+
+    Export them first if they may be wanted again.
+    """
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
         if not apply:
             found = admin.list_group_offsets(names)
             for name, offsets in sorted(found.items()):
-                typer.echo(f"group {name!r} would go, with {len(offsets)} committed offsets")
+                count = f"{len(offsets)} committed offset{'' if len(offsets) == 1 else 's'}"
+                typer.echo(f"group {name!r} would go, with {count}")
             for name, error in sorted(found.errors.items()):
                 typer.echo(f"seamark: {absent_sentence(admin, name, error)}", err=True)
-            typer.echo("Nothing was changed; add --apply to do it.", err=True)
+            typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
             return
         deleted = admin.delete_groups(names)
         for name in deleted:
@@ -200,7 +231,10 @@ def export(
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
 ) -> None:
-    """Write the committed offsets of groups to a file that import reads: JSON, or CSV as Kafka's tool has it."""
+    """Write the offsets of groups to a file.
+
+    JSON, or CSV as Kafka's tool has it; import reads both.
+    """
     from seamark.client import Admin
     from seamark.monitor.offset_file import offsets_csv, offsets_json
 
@@ -228,7 +262,10 @@ def import_(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Set groups to the offsets of a file: shows what would change; --apply does it."""
+    """Set groups to the offsets of a file; shown first.
+
+    Nothing is changed without --apply.
+    """
     from seamark.client import Admin
     from seamark.monitor.offset_file import ANY_GROUP, read_offsets
     from seamark.plans import build_plan, read_state

@@ -78,6 +78,8 @@ class Changes:
         """The plan that sets a group's partitions in these topics (``T`` or ``T:0,1``) or, with none, all it has."""
         if target.kind == "file":
             raise UsageError("offsets from a file are set with: seamark groups import FILE")
+        if target.kind == "lake":
+            raise UsageError("offsets from a lake are set with: seamark groups reset GROUP --to lake:TIME --lake DIR")
         chosen = self._chosen(topics)
         state = read_state(self._admin, {group: chosen})
         partitions = chosen or sorted(state.committed.get(group, {}))

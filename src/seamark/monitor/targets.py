@@ -4,7 +4,8 @@
     offset:N                  that offset, moved into the log where it lies outside
     time:ISO  ago:1h          the first record at or after a time; the log's end if there is none
     shift:-10                 so many records from what is committed, moved into the log
-    group:G                   where another group stands
+    group:G  file:F           where another group stands, or what a file says
+    lake:ISO                  where the group stood at that time, as an offsets lake remembers it
 
 Moving into the log is what Kafka's own tool does; each partition that was moved is reported. Nothing here changes
 anything: the outcome is what a plan is made of.
@@ -21,12 +22,12 @@ from seamark.errors import UsageError
 from seamark.plans.plan import ClusterState, LogRange
 from seamark.topic_partition import TopicPartition
 
-KINDS = ("earliest", "latest", "offset:N", "time:ISO", "ago:1h", "shift:-10", "group:G", "file:F")
+KINDS = ("earliest", "latest", "offset:N", "time:ISO", "ago:1h", "shift:-10", "group:G", "file:F", "lake:ISO")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``kind`` with its argument: a number for offset and shift, milliseconds for time, a name for group and file."""
+    """``kind`` with its argument: a number for offset and shift, milliseconds for time and lake, a name for others."""
 
     kind: str
     number: int = 0
@@ -58,6 +59,8 @@ def parse_target(
             return Target("time", now_ms - round(seconds_of(rest) * 1000))
         if kind in ("group", "file"):
             return Target(kind, name=rest)
+        if kind == "lake":
+            return Target(kind, time_ms_of(rest), rest)
     raise UsageError(f"--to {text!r} is not one of {', '.join(KINDS)}")
 
 
@@ -83,7 +86,7 @@ def aim(
     """The offsets that ``target`` means for these partitions of a group.
 
     ``at_time`` has the first offset at or after the target's time (-1 if there is none), ``elsewhere`` what the other
-    group or the file says.
+    group, the file or the lake says.
     """
     found = Aim()
     committed = state.committed.get(group, {})
@@ -92,10 +95,11 @@ def aim(
         if log is None:
             found.refused[partition] = state.unreadable.get(partition, "it does not exist")
             continue
-        if target.kind in ("group", "file"):
+        if target.kind in ("group", "file", "lake"):
             other = (elsewhere or {}).get(partition)
             if other is None:
-                found.refused[partition] = f"{target.kind} {target.name!r} has no offset for it"
+                where = f"the lake at {target.name}" if target.kind == "lake" else f"{target.kind} {target.name!r}"
+                found.refused[partition] = f"{where} has no offset for it"
                 continue
             wanted = other.offset
         elif target.kind == "shift":

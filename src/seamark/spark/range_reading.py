@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.client.admin_offsets import list_offsets
 from seamark.client.deadline import Deadline
@@ -40,8 +40,22 @@ def read_range(wanted: OffsetRange, options: ReadOptions, schema: StructType) ->
         yield from _batches(network, wanted, options, RowBatches(schema, wanted.partition))
 
 
+class _AsDecoded(NamedTuple):
+    decoded: tuple[str, ...]
+
+    def row_batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        return decoded
+
+
+def read_columns(wanted: OffsetRange, options: ReadOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The same records in the client's own columns, without Spark's types."""
+    _check_decoder()
+    with connection(options.client) as network:
+        yield from _batches(network, wanted, options, _AsDecoded(columns))
+
+
 def _batches(
-    network: NetworkClient, wanted: OffsetRange, options: ReadOptions, rows: RowBatches
+    network: NetworkClient, wanted: OffsetRange, options: ReadOptions, rows: RowBatches | _AsDecoded
 ) -> Iterator[pa.RecordBatch]:
     begin = wanted.begin
     while begin < wanted.end:

@@ -53,6 +53,15 @@ def test_another_groups_offsets_are_taken_where_it_has_some():
     assert "'other' has no offset" in found.refused[TWO]
 
 
+def test_a_lakes_offsets_are_taken_where_it_remembers_some():
+    target = parsed("lake:1970-01-01T00:00:05Z")
+    assert target == Target("lake", 5_000, "1970-01-01T00:00:05Z")
+    found = aim(target, "g", [ONE, TWO], STATE, elsewhere={ONE: Offset(5, "then")})
+    assert found.wanted == {ONE: 10}
+    assert found.remarks == {ONE: "5 lies outside the log (10 to 100)"}
+    assert found.refused == {TWO: "the lake at 1970-01-01T00:00:05Z has no offset for it"}
+
+
 def test_what_is_moved_into_the_log_or_cannot_be_aimed_at_is_said():
     assert "outside the log" in aim(parsed("offset:30"), "g", [TWO], STATE).remarks[TWO]
     assert "nothing that could be shifted" in aim(parsed("shift:5"), "g", [TWO], STATE).refused[TWO]

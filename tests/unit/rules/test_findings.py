@@ -5,13 +5,17 @@ import os
 import pytest
 
 from seamark.rules.findings import (
+    KINDS,
+    SEVERITIES,
     Commit,
+    Deletion,
     Generation,
     GroupHistory,
     LogSample,
     Parameters,
     PartitionHistory,
     findings_of,
+    severity_of,
 )
 from tests.support.group_histories import DAY, HOUR, LOOK_ALIKES, MINUTE, SECOND, START, TROUBLE, history_of
 
@@ -92,3 +96,15 @@ def test_parameters_decide_what_is_worth_attention():
     assert found_in(partition(commits)) == []
     (found,) = found_in(partition(commits), parameters=Parameters(metadata_limit=512))
     assert found.kind == "metadata near its limit"
+
+
+def test_an_expiry_is_not_said_across_a_hole_in_the_history():
+    commits = [Commit(START, 10, "member")]
+    assert [each.kind for each in found_in(partition(commits, deletions=[Deletion(START + 8 * DAY)]))] == ["expired"]
+    assert found_in(partition(commits, deletions=[Deletion(START + 8 * DAY, is_complete=False)])) == []
+
+
+def test_every_kind_that_can_be_found_has_a_severity():
+    found = {kind for action in TROUBLE for kind in history_of(action, 0)[1]}
+    assert found <= set(KINDS)
+    assert {severity_of(kind) for kind in KINDS} == set(SEVERITIES)

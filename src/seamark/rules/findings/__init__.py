@@ -15,10 +15,13 @@ from seamark.rules.findings.history import (
 )
 from seamark.rules.findings.move_rules import beyond_end, expired, forward_jump, moved_from_outside, rewind
 from seamark.rules.findings.pace_rules import commits_too_often, metadata_near_limit, slow_drain, stall, stop
+from seamark.rules.findings.severity import KINDS, SEVERITIES, Severity, severity_of
 
 __all__ = [
     "GROUP_RULES",
+    "KINDS",
     "PARTITION_RULES",
+    "SEVERITIES",
     "Commit",
     "Deletion",
     "Finding",
@@ -28,7 +31,9 @@ __all__ = [
     "Origin",
     "Parameters",
     "PartitionHistory",
+    "Severity",
     "findings_of",
+    "severity_of",
 ]
 
 PARTITION_RULES = (

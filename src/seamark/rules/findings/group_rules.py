@@ -23,7 +23,7 @@ def never_committed(history: GroupHistory, parameters: Parameters) -> Iterator[F
             continue
         yield Finding(
             "never committed", history.group, topic, index, since, None,
-            f"{topic}-{index} is assigned and has records, but nothing of it was ever committed",
+            f"{topic}-{index} is assigned and has records, but no offset of it is committed",
             "Its consumer does not get through its first records, or forgets to commit this partition.",
             None, {"unread_since_ms": unread_ms},
         )  # fmt: skip

@@ -29,9 +29,10 @@ class Commit(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The stored offset was taken away."""
+    """The stored offset was taken away; ``is_complete`` as of a commit."""
 
     at_ms: int
+    is_complete: bool = True
 
 
 class LogSample(NamedTuple):

@@ -73,7 +73,7 @@ def expired(history: PartitionHistory, parameters: Parameters) -> Iterator[Findi
     """The broker forgot the offset because nobody had committed for so long."""
     for deletion in history.deletions:
         last = next((each for each in reversed(history.commits) if each.at_ms <= deletion.at_ms), None)
-        if last is None:
+        if last is None or not deletion.is_complete:
             continue
         idle_ms = deletion.at_ms - last.at_ms
         is_due = 0 <= last.expire_ms <= deletion.at_ms if last.expire_ms >= 0 else idle_ms >= parameters.retention_ms

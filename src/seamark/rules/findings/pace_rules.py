@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from seamark.rules.findings.finding import Finding, Parameters
-from seamark.rules.findings.history import Commit, PartitionHistory
+from seamark.rules.findings.history import Commit, LogSample, PartitionHistory
 
 
 def stall(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
@@ -18,25 +18,27 @@ def stall(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding
     """
     patience = max(parameters.stall_ms, round(parameters.usual_pauses * _usual_advance(history)))
     for run, following in _runs(history):
+        if len(run) < 3:
+            continue
         offset = run[0].offset
         # The next commit may have been due for long, so a run is known to last only until its own last commit.
         unread_ms = history.unread_since(offset, run[0].at_ms, run[-1].at_ms)
-        if len(run) < 3 or unread_ms is None or run[-1].at_ms - unread_ms < patience:
+        if unread_ms is None or run[-1].at_ms - unread_ms < patience:
             continue
-        minutes = (run[-1].at_ms - unread_ms) / 60_000
+        lasted = _spoken(run[-1].at_ms - unread_ms)
         until = following.at_ms if following is not None else None
         if run[-1].done_ahead:
             yield Finding(
                 "blocked", history.group, history.topic, history.partition, unread_ms, until,
                 f"{history.topic}-{history.partition} has been blocked by the record at offset {offset} for"
-                f" {minutes:.0f} minutes, with {run[-1].done_ahead} records done beyond it",
+                f" {lasted}, with {run[-1].done_ahead} records done beyond it",
                 "Look at that record: skip it or send it to the dead letters.",
                 None, {"offset": offset, "done_ahead": run[-1].done_ahead},
             )  # fmt: skip
         else:
             yield Finding(
                 "stall", history.group, history.topic, history.partition, unread_ms, until,
-                f"{history.topic}-{history.partition} has stood at {offset} for {minutes:.0f} minutes although there"
+                f"{history.topic}-{history.partition} has stood at {offset} for {lasted} although there"
                 " were records to read, and commits went on",
                 "Its consumer is alive but does not get on: look at the record at that offset and at the handler.",
                 None, {"offset": offset, "commits": len(run)},
@@ -55,20 +57,22 @@ def stop(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]
     ]
     ends.append((commits[-1], max(history.now_ms, commits[-1].at_ms), None))
     for before, until_ms, resumed_ms in ends:
-        if any(before.at_ms <= each <= until_ms for each in gone):
+        if gone and any(before.at_ms <= each <= until_ms for each in gone):
             continue
         pause = until_ms - before.at_ms
         # The longest of the other pauses; this one is the longest of all if it is to be a stop.
         is_listed = resumed_ms is not None and bool(pauses) and pauses[-1] == pause
-        others = pauses[:-1] if is_listed else pauses
-        usual = others[-1] if others else 0
+        longest = pauses[-2:-1] if is_listed else pauses[-1:]
+        usual = longest[0] if longest else 0
         patience = max(parameters.stop_ms, parameters.usual_pauses * usual)
+        if pause < patience:
+            continue
         unread_ms = history.unread_since(before.offset, before.at_ms, until_ms)
-        if pause < patience or unread_ms is None or until_ms - unread_ms < patience:
+        if unread_ms is None or until_ms - unread_ms < patience:
             continue
         yield Finding(
             "stop", history.group, history.topic, history.partition, before.at_ms, resumed_ms,
-            f"{history.topic}-{history.partition} was not committed for {pause / 60_000:.0f} minutes although there"
+            f"{history.topic}-{history.partition} got no new offset for {_spoken(pause)} although there"
             f" were records to read behind {before.offset}",
             "Its consumer is gone or hangs: look at the group's members.",
             None, {"offset": before.offset, "usual_pause_ms": usual},
@@ -81,11 +85,7 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
     A job that commits now and then is behind at most looks, but not at its commits: it had read all there was.
     """
     caught_up_ms = max((each.at_ms for each in history.commits if _has_read_all(history, each)), default=0)
-    looks = [
-        (sample, commit)
-        for sample in history.samples
-        if sample.at_ms > caught_up_ms and (commit := _last_commit(history, sample.at_ms)) is not None
-    ]
+    looks = [(sample, commit) for sample, commit in _looks(history) if sample.at_ms > caught_up_ms]
     # Back from the newest look as long as it was behind.
     first = len(looks)
     while first and looks[first - 1][0].log_end - looks[first - 1][1].offset > parameters.slow_records:
@@ -148,6 +148,10 @@ def metadata_near_limit(history: PartitionHistory, parameters: Parameters) -> It
         )  # fmt: skip
 
 
+def _spoken(duration_ms: int) -> str:
+    return f"{duration_ms / 1000:.0f} seconds" if duration_ms < 120_000 else f"{duration_ms / 60_000:.0f} minutes"
+
+
 def _runs(history: PartitionHistory) -> Iterator[tuple[list[Commit], Commit | None]]:
     """Stretches of commits of one offset that certainly follow each other, and the commit that ended each."""
     run: list[Commit] = []
@@ -179,10 +183,11 @@ def _has_read_all(history: PartitionHistory, commit: Commit) -> bool:
     return sample is not None and commit.offset >= sample.log_end
 
 
-def _last_commit(history: PartitionHistory, at_ms: int) -> Commit | None:
-    found = None
-    for commit in history.commits:
-        if commit.at_ms > at_ms:
-            break
-        found = commit
-    return found
+def _looks(history: PartitionHistory) -> Iterator[tuple[LogSample, Commit]]:
+    """Each look at the log with the commit that was the newest then; none before the first commit."""
+    later = 0
+    for sample in history.samples:
+        while later < len(history.commits) and history.commits[later].at_ms <= sample.at_ms:
+            later += 1
+        if later:
+            yield sample, history.commits[later - 1]

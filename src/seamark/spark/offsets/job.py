@@ -1,0 +1,202 @@
+"""Filling the lake in batches: what is new in the offsets topic since the last run, from the topic or from copied logs.
+
+A run plans one task per offsets partition that has something new, lets Spark run them, and publishes all their files
+as one version, together with how far each partition is covered. Whatever happens before that, the lake is as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark.client.errors import ClientError
+from seamark.spark.cluster import KafkaCluster
+from seamark.spark.offsets.job_errors import TOPIC, LakeJobFailed, TopicNotReadable, is_refusal
+from seamark.spark.offsets.job_tasks import FETCH_BYTES, Before, Report, TopicTask, run_tasks
+from seamark.spark.offsets.lake import Lake, LakeError
+from seamark.spark.offsets.lake_merging import merge_small_files
+from seamark.spark.offsets.log_directory import directory_tasks
+from seamark.spark.offsets.manifest import File, Manifest
+from seamark.spark.options import ReadOptions
+from seamark.spark.ranges import OffsetRange
+from seamark.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from seamark.spark.cluster import Cluster
+    from seamark.spark.offsets.stream import LakeStream
+
+log = logging.getLogger("seamark.spark")
+
+# Files of group states that are searched for rebalances: the last few hours of a sampler that looks every minute.
+_LOOKS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run has added; ``version`` is the lake's after it."""
+
+    records: int
+    rows: Mapping[str, int]
+    seconds: float
+    version: int
+
+
+def run(
+    spark: SparkSession,
+    lake_path: str | Path,
+    *,
+    source: str | Path = "topic",
+    config: Mapping[str, Any] | None = None,
+    **sampling: Any,
+) -> RunSummary:
+    """Bring the lake up to date.
+
+    ``source`` is ``"topic"``, ``"sampler"`` or a directory with log directories copied from a broker; ``config`` are
+    Kafka client properties, ``sampling`` goes to ``sampler.sample``. Raises LakeError, LakeJobFailed or the client's
+    own errors; then nothing was published.
+    """
+    began = time.monotonic()
+    if source == "sampler":
+        from seamark.spark.offsets.sampler import sample
+
+        return sample(spark, lake_path, config=config or {}, **sampling)
+    if source == "topic":
+        options = topic_options(config or {})
+        lake = Lake.open_or_create(lake_path, cluster_id(config or {}))
+    else:
+        lake = Lake.open_or_create(lake_path, None)
+    with lake.writing():
+        lake.remove_leftovers()
+        topic_id = lake.published.topic_id
+        tasks: Sequence[Any]
+        if source == "topic":
+            with _asking(options) as cluster:
+                topic_id, tasks = plan(cluster, options, lake.published)
+        else:
+            tasks = directory_tasks(Path(source), lake.published, before_of)
+        reports = run_tasks(spark, tasks, str(lake.path))
+        publish_reports(lake, reports, topic_id=topic_id)
+        merge_small_files(spark, lake)
+    return summary_of(reports, time.monotonic() - began, lake.version)
+
+
+def stream(
+    spark: SparkSession,
+    lake_path: str | Path,
+    config: Mapping[str, Any],
+    checkpoint: str | Path,
+    trigger: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> LakeStream:
+    """Keep the lake up to date; see ``seamark.spark.offsets.stream.stream``."""
+    from seamark.spark.offsets.stream import stream as start
+
+    return start(spark, lake_path, config, checkpoint, trigger, **more)
+
+
+def topic_options(config: Mapping[str, Any], **more: str) -> ReadOptions:
+    """How the offsets topic is read with these client properties; commits of aborted transactions are left out."""
+    given = reader_options(config) | more
+    return ReadOptions.of(given, is_stream=False)
+
+
+def reader_options(config: Mapping[str, Any]) -> dict[str, str]:
+    """The same as options of ``format("seamark")``."""
+    kafka = {f"kafka.{name}": str(value) for name, value in config.items()}
+    fixed = {"subscribe": TOPIC, "failOnDataLoss": "false", "fetchBytes": str(FETCH_BYTES)}
+    return {"kafka.isolation.level": "read_committed", **kafka, **fixed}
+
+
+def cluster_id(config: Mapping[str, Any]) -> str | None:
+    """The id that the cluster gives itself."""
+    from seamark.client import Admin
+
+    with Admin(dict(config)) as admin:
+        return admin.describe_cluster().cluster_id or None
+
+
+class _asking:
+    """A connection for planning; what the cluster refuses becomes a sentence about the topic."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._cluster = KafkaCluster(options.client)
+
+    def __enter__(self) -> Cluster:
+        return self._cluster
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._cluster.close()
+        if isinstance(error, ClientError) and is_refusal(error):
+            raise TopicNotReadable(str(error)) from None
+
+
+def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[str | None, list[TopicTask]]:
+    """The topic's id, and a task per partition that has something new; none while nobody has committed yet."""
+    found = cluster.topics([TOPIC]).get(TOPIC)
+    if found is None:
+        if published.covered:
+            raise LakeError(f"the cluster has no topic {TOPIC}, but the lake holds records of it: is it another one?")
+        log.warning("%s does not exist yet: nobody has committed on this cluster", TOPIC)
+        return published.topic_id, []
+    if published.topic_id and found.topic_id and found.topic_id != published.topic_id:
+        raise LakeError(
+            f"{TOPIC} was created again (id {published.topic_id} became {found.topic_id}): its offsets mean nothing in "
+            "the lake's history; fill a new lake in another directory"
+        )
+    partitions = [TopicPartition(TOPIC, number) for number in found.partitions]
+    starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    tasks = []
+    for partition in partitions:
+        covered = published.covered.get(partition.partition)
+        begin = max(starts[partition], covered.end) if covered else starts[partition]
+        if covered and ends[partition] < covered.end:
+            raise LakeError(
+                f"{partition} ends at offset {ends[partition]}, but the lake has it up to {covered.end}: "
+                "it is of another cluster, or records were lost there"
+            )
+        if begin < ends[partition]:
+            wanted = OffsetRange(partition, found.topic_id, begin, ends[partition])
+            tasks.append(TopicTask(partition.partition, before_of(published, partition.partition), wanted, options))
+    # The longest first: what is left at the end then is short.
+    tasks.sort(key=lambda task: task.wanted.size, reverse=True)
+    return found.topic_id or published.topic_id, tasks
+
+
+def before_of(published: Manifest, partition: int) -> Before:
+    """What a task of the partition goes on from."""
+    keys, groups = (
+        tuple(file.path for file in published.files(table) if file.part == partition)
+        for table in ("state_keys", "state_groups")
+    )
+    looks = tuple(file.path for file in published.files("group_states")[-_LOOKS:])
+    return Before(published.covered.get(partition), keys, groups, looks)
+
+
+def publish_reports(lake: Lake, reports: Sequence[Report], **changed: Any) -> None:
+    """Make what the tasks wrote the lake's next version."""
+    added: dict[str, list[File]] = {}
+    for report in reports:
+        for table, file in report.files:
+            added.setdefault(table, []).append(file)
+    covered = {report.partition: report.covered for report in reports}
+    if len(covered) != len(reports):
+        raise LakeJobFailed("a partition of the offsets topic was read by two tasks; nothing was published")
+    lake.publish(added, covered=covered, **changed)
+
+
+def summary_of(reports: Sequence[Report], seconds: float, version: int) -> RunSummary:
+    rows: dict[str, int] = {}
+    for report in reports:
+        for table, file in report.files:
+            if not table.startswith("state_"):
+                rows[table] = rows.get(table, 0) + file.rows
+    return RunSummary(sum(report.records for report in reports), rows, seconds, version)
+
+
+__all__ = ["RunSummary", "run", "stream"]

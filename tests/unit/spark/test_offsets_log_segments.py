@@ -1,0 +1,121 @@
+"""Copied log directories: torn tails are left for the next copy, damage is a reject, and nothing is read twice."""
+
+import pytest
+
+from seamark.spark.offsets.job import before_of
+from seamark.spark.offsets.job_tasks import fill
+from seamark.spark.offsets.lake import Lake, LakeError
+from seamark.spark.offsets.log_directory import directory_tasks
+from seamark.wire.records import Record, encode_batch
+from tests.support.offsets_records import NOW, Commit
+
+
+def batch(first, count=2):
+    records = []
+    for number in range(first, first + count):
+        key, value = Commit("g", "t", 0, number).record()
+        records.append(Record(offset=number, timestamp_ms=NOW, key=key, value=value))
+    return encode_batch(records)
+
+
+def segment(directory, first, *batches):
+    home = directory / "__consumer_offsets-3"
+    home.mkdir(exist_ok=True)
+    path = home / f"{first:020d}.log"
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+def run(lake, directory):
+    """What a run does, without Spark: gives the offsets of commits and the reasons of rejects of this run."""
+    import pyarrow.parquet as pq
+
+    with lake.writing():
+        found = {"commits": [], "rejects": []}
+        for task in directory_tasks(directory, lake.published, before_of):
+            report = fill(task, str(lake.path))
+            added = {}
+            for table, file in report.files:
+                added.setdefault(table, []).append(file)
+                if table in found:
+                    found[table] += pq.ParquetFile(lake.path / file.path).read().to_pylist()
+            lake.publish(added, covered={report.partition: report.covered})
+    return [row["offset"] for row in found["commits"]], [
+        (row["offsets_offset"], row["reason"]) for row in found["rejects"]
+    ]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake.create(tmp_path / "lake", None)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    made = tmp_path / "copied"
+    made.mkdir()
+    return made
+
+
+def test_a_torn_tail_is_read_when_the_next_copy_has_it_whole(lake, directory):
+    segment(directory, 0, batch(0), batch(2)[:-7])
+    assert run(lake, directory) == ([0, 1], [])
+    segment(directory, 0, batch(0), batch(2))
+    assert run(lake, directory) == ([2, 3], [])
+    segment(directory, 4, batch(4))
+    assert run(lake, directory) == ([4, 5], [])
+    assert run(lake, directory) == ([], [])
+
+
+def test_a_damaged_batch_becomes_one_reject_and_reading_goes_on(lake, directory):
+    broken = bytearray(batch(2))
+    broken[-3] ^= 0xFF
+    segment(directory, 0, batch(0), bytes(broken), batch(4))
+
+    offsets, rejects = run(lake, directory)
+
+    assert offsets == [0, 1, 4, 5]
+    assert len(rejects) == 1
+    assert rejects[0][0] == 2
+    assert "crc" in rejects[0][1].lower()
+    assert run(lake, directory) == ([], [])
+
+
+def test_a_segment_without_a_valid_length_is_one_reject_and_the_next_segment_is_read(lake, directory):
+    nonsense = bytearray(batch(2))
+    nonsense[8:12] = b"\xff\xff\xff\xff"
+    segment(directory, 0, batch(0), bytes(nonsense), batch(4))
+    segment(directory, 6, batch(6))
+
+    offsets, rejects = run(lake, directory)
+
+    assert offsets == [0, 1, 6, 7]
+    assert [reason for _, reason in rejects] == [
+        "the rest of 00000000000000000000.log cannot be read: a batch has no valid length"
+    ]
+    assert run(lake, directory) == ([], [])
+
+
+def test_damage_at_the_very_end_waits_for_the_next_copy(lake, directory):
+    broken = bytearray(batch(2))
+    broken[-3] ^= 0xFF
+    segment(directory, 0, batch(0), bytes(broken))
+    assert run(lake, directory) == ([0, 1], [])
+    segment(directory, 0, batch(0), batch(2))
+    assert run(lake, directory) == ([2, 3], [])
+
+
+def test_a_directory_without_logs_of_the_topic_is_refused(lake, directory, tmp_path):
+    with pytest.raises(LakeError, match="holds no logs of __consumer_offsets"):
+        run(lake, directory)
+    with pytest.raises(LakeError, match="is not a directory"):
+        run(lake, tmp_path / "missing")
+
+
+def test_the_same_partition_from_two_brokers_is_refused(lake, directory):
+    for broker in ("a", "b"):
+        (directory / broker).mkdir()
+        segment(directory / broker, 0, batch(0))
+
+    with pytest.raises(LakeError, match="both hold partition 3"):
+        run(lake, directory)
