@@ -1,6 +1,6 @@
 # Every target works from a fresh clone: .venv is made by tools/bootstrap.sh when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak bench wheel lock clean
+.PHONY: help setup run test check docs soak bench wheel lock clean
 
 NAME ?=
 PYTEST_ARGS ?=
@@ -12,7 +12,7 @@ help: ## list the targets
 setup: ## make .venv with the locked dependencies (done by the others when needed)
 	@tools/bootstrap.sh
 
-run: setup ## show what works today
+run: setup ## the quickstart: everything at work, in a minute or two
 	@tools/run.sh
 
 test: setup ## all tests with sampled counts, at most 20 minutes on 2 cores
@@ -23,6 +23,9 @@ check: setup ## lint, format, types, layers
 	@$(bin)/ruff format --check .
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-cache
+
+docs: setup ## the documents and the reference as pages in build/docs; broken links are errors
+	@$(bin)/python -m tools.build_docs
 
 soak: setup ## an issue's full counts, one JSON line at the end: make soak NAME=wire
 	@$(bin)/python -m tests.soak "$(NAME)"

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
+    """One partition of a topic; ``str()`` of it is ``topic-partition``."""
+
     topic: str
     partition: int
 

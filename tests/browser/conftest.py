@@ -1,4 +1,4 @@
-"""A dashboard over an embedded broker with consumers, and Debian's Chromium to look at it with.
+"""A dashboard over a broker with consumers, and Debian's Chromium to look at it with, installed where root may.
 
 A test that fails leaves a screenshot beside its temporary files. SEAMARK_SCREENSHOTS=DIR keeps the pictures that tests
 take on their way.
@@ -6,7 +6,6 @@ take on their way.
 
 import os
 import re
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -18,7 +17,9 @@ from seamark.cli.durations import duration_text, seconds_of, time_ms_of
 from seamark.client import Admin, Consumer, Offset, TopicPartition
 from seamark.monitor.targets import parse_target
 from seamark.wire import done_ahead
+from tests.support.external_tools import Unavailable
 from tests.support.produced import produce
+from tools import install_chromium
 
 TOKEN = "the-token-of-the-browser-tests"
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\'"'
@@ -39,9 +40,10 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(scope="module")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("needs Debian's package chromium")
+    try:
+        program = install_chromium.chromium()
+    except install_chromium.ChromiumMissing as missing:
+        raise Unavailable(str(missing)) from None
     # Root, as in a container, has no sandbox.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as driver:

@@ -18,7 +18,7 @@ from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
-_Topics = Annotated[list[str], typer.Argument(metavar="[TOPIC...]", help="Default: all that end in .dead-letters.")]
+_Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Default: all that end in .dead-letters.")]
 _At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="Which record; default: the newest.")]
 _To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="Put them there instead of where they came from.")]
 _Error = Annotated[str, typer.Option("--error", metavar="TEXT", help="Only if the error or its type has this in it.")]
@@ -45,7 +45,7 @@ _REPLAY = (
     Column("TO", "to", may_shrink=True),
     Column("KEY", "key", may_shrink=True),
     Column("REPLAYS", "replays", is_number=True),
-    Column("ERROR", "error", may_shrink=True),
+    Column("ERROR", "error", is_sentence=True),
 )
 _NOT_OURS = "(no provenance)"
 # A replay of thousands is not read line by line.
@@ -68,7 +68,10 @@ def list_letters(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Count dead letters by topic and error, with the times between which they were given up."""
+    """Count dead letters by topic and error.
+
+    With the times between which they were given up.
+    """
     from seamark.cli.dead_letters_reading import SUFFIX, letters, open_reader, partitions_of, time_of
     from seamark.client import Admin
 
@@ -108,7 +111,10 @@ def show(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter: where it came from, why it failed, and what is in it."""
+    """Show one dead letter.
+
+    Where it came from, why it failed, and what is in it.
+    """
     from seamark.cli.dead_letters_reading import described, letters, open_reader, partitions_of
 
     wanted = _read_place(at) if at else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +13,9 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, clien
 from seamark.cli.durations import seconds_of
 from seamark.cli.groups_view_commands import Groups
 from seamark.errors import UsageError
-from seamark.http_pages import HttpPages, Page
-from seamark.prometheus_text import CONTENT_TYPE
 
 if TYPE_CHECKING:
+    from seamark.http_pages import Page
     from seamark.monitor.poller import Poller
 
 _Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
@@ -48,6 +46,7 @@ def exporter(
     /metrics and /healthz; one line on standard output says where, when it serves.
     """
     from seamark.client import Admin
+    from seamark.http_pages import HttpPages
     from seamark.monitor.poller import Poller
 
     if reset not in ("earliest", "latest"):
@@ -66,7 +65,11 @@ def exporter(
 
 
 def page(poller: Poller, path: str, every: float) -> Page:
+    from http import HTTPStatus
+
+    from seamark.http_pages import Page
     from seamark.monitor.exposition import metrics_text
+    from seamark.prometheus_text import CONTENT_TYPE
 
     now_ms = int(time.time() * 1000)
     if path == "/metrics":

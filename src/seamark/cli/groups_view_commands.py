@@ -34,7 +34,7 @@ _LIST = (
     Column("MEMBERS", "members", is_number=True),
     Column("PARTITIONS", "partitions", is_number=True),
     Column("LAG", "lag", is_number=True),
-    Column("REMARK", "remark", may_shrink=True),
+    Column("REMARK", "remark", is_sentence=True),
 )
 _DESCRIBE = (
     Column("GROUP", "group", may_shrink=True),
@@ -52,7 +52,7 @@ _DESCRIBE_MORE = (
     Column("ASSIGNOR", "assignor", may_shrink=True),
     Column("LOG-START", "log_start_offset", is_number=True),
     Column("DONE-AHEAD", "done_ahead", is_number=True),
-    Column("REMARK", "remark", may_shrink=True),
+    Column("REMARK", "remark", is_sentence=True),
 )
 _MEMBERS = (
     Column("GROUP", "group", may_shrink=True),
@@ -131,7 +131,12 @@ def describe(
         complaints = [absent_sentence(admin, name, error) for name, error in sorted(failed.items())]
     columns = (*_DESCRIBE, *_DESCRIBE_MORE) if more else _DESCRIBE
     rows = (row for view in found.groups for row in _describe_rows(view, more))
-    write_rows(columns, rows, chosen_form(as_json, as_csv))
+    form = chosen_form(as_json, as_csv)
+    if form != "table" or any(view.partitions for view in found.groups):
+        write_rows(columns, rows, form)
+    for view in found.groups:
+        if not view.partitions and not view.error:
+            typer.echo(f"group {view.group_id!r} has committed nothing and is assigned nothing", err=True)
     for complaint in complaints:
         typer.echo(f"seamark: {complaint}", err=True)
     if complaints:
@@ -158,7 +163,7 @@ def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ..
 
 
 def members(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")],
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006

@@ -42,7 +42,7 @@ _COLUMNS = (
     Column("±", "error", is_number=True),
     Column("CATCHES-UP", "catches_up", is_number=True),
     Column("STATUS", "status"),
-    Column("REMARK", "remark", may_shrink=True),
+    Column("REMARK", "remark", is_sentence=True),
 )
 _CLEAR = "\x1b[H\x1b[2J"
 

@@ -12,23 +12,35 @@ from typing import Annotated
 import typer
 
 from seamark._version import __version__
-from seamark.cli import (
-    broker_command,
-    dashboard_command,
-    dead_letters_command,
-    exporter_command,
-    groups_commands,
-    lag_command,
-    records_commands,
-    simulate_command,
-    spark_checkpoint_command,
-    topics_commands,
-    wire_commands,
-)
+from seamark.cli.deferred_commands import DeferredGroup, Listed
 from seamark.errors import SeamarkError, UsageError
+
+COMMANDS = {
+    "quickstart": Listed("quickstart_command", "See everything at work, in a minute or two."),
+    "broker": Listed("broker_command", "Run a Kafka broker without Java."),
+    "dashboard": Listed("dashboard_command", "See groups, lag and topics in a browser."),
+    "exporter": Listed("exporter_command", "Serve the lag of groups to Prometheus."),
+    "lag": Listed("lag_command", "How far behind groups are, in records and in time."),
+    "produce": Listed("records_commands", "Write records from lines, JSON or CSV."),
+    "consume": Listed("records_commands", "Read records, those there are or those to come."),
+    "simulate": Listed("simulate_command", "Run whole consumer groups with faults, in virtual time."),
+    "audit": Listed("audit_command", "Keep the history of offsets, and find what went wrong."),
+    "dead-letters": Listed("dead_letters_command", "Look at what was given up, and put it back."),
+    "groups": Listed("groups_commands", "Look at consumer groups, and move their offsets safely."),
+    "migrate": Listed("migrate_command", "Move offsets between stores, groups and clusters."),
+    "spark-checkpoint": Listed("spark_checkpoint_command", "Look at a Spark checkpoint, and tell a group about it."),
+    "topics": Listed("topics_commands", "Look at topics, make, change and delete them."),
+    "wire": Listed("wire_commands", "Decode Kafka's bytes."),
+}
+
+
+class _Root(DeferredGroup):
+    listed = COMMANDS
+
 
 app = typer.Typer(
     name="seamark",
+    cls=_Root,
     help="How far has this Kafka consumer group safely got?",
     no_args_is_help=True,
     add_completion=False,
@@ -53,22 +65,9 @@ def _root(
     """Say how far a Kafka consumer group has safely got."""
 
 
-broker_command.add_to(app)
-dashboard_command.add_to(app)
-dead_letters_command.add_to(app)
-exporter_command.add_to(app)
-groups_commands.add_to(app)
-lag_command.add_to(app)
-records_commands.add_to(app)
-simulate_command.add_to(app)
-spark_checkpoint_command.add_to(app)
-topics_commands.add_to(app)
-wire_commands.add_to(app)
-
-
 def main() -> None:
     try:
-        app()
+        app(prog_name="seamark")
     except SeamarkError as error:
         typer.echo(f"seamark: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -37,9 +37,9 @@ _SHOWN = (
     Column("CHANGE", "change", is_number=True),
     Column("REPEATED", "repeated", is_number=True),
     Column("SKIPPED", "skipped", is_number=True),
-    Column("PROBLEM", "problem", may_shrink=True),
+    Column("PROBLEM", "problem", is_sentence=True),
 )
-_APPLIED = (*_WHERE, Column("RESULT", "result"), Column("REASON", "reason", may_shrink=True))
+_APPLIED = (*_WHERE, Column("RESULT", "result"), Column("REASON", "reason", is_sentence=True))
 
 
 def now_ms() -> int:

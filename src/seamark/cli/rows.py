@@ -1,18 +1,21 @@
 """Rows on the screen, or as JSON or CSV: the one place that knows how a command's result is laid out.
 
-A table is as wide as its content. On a terminal that is narrower, the columns that may shrink do, by an ellipsis in
-their middle: the beginning and the end of a name tell names apart. Many rows are streamed with the widths of the first
-ones, so that the first row does not wait for the last. JSON is one array with a row per line, CSV has a header.
+A table is as wide as its content. On a terminal that is narrower, columns in which nothing stands are left out, and
+those that may shrink do: names by an ellipsis in their middle, because beginning and end tell names apart, sentences at
+their end. If that is not enough, titles are stacked, broken at their hyphens, and columns come closer. Many rows are
+streamed with the widths of the first ones, so that the first row does not wait for the last. Whatever is no terminal
+gets every column in full. JSON is one array with a row per line, CSV has a header.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal, TextIO
 
@@ -20,18 +23,24 @@ Form = Literal["table", "json", "csv"]
 # So many rows are looked at to find the widths; rows behind them are written as they come.
 _MEASURED = 500
 _LEAST_WIDTH = 8
-_GAP = "  "
+_LEAST_STACKED = 6
+_GAP = 2
+_GAP_STACKED = 1
 NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``title`` heads the table, ``name`` is the key in JSON and CSV; numbers stand to the right."""
+    """``title`` heads the table, ``name`` is the key in JSON and CSV; numbers stand to the right.
+
+    ``may_shrink`` is for names, ``is_sentence`` for texts that are read from their beginning; both become shorter.
+    """
 
     title: str
     name: str
     is_number: bool = False
     may_shrink: bool = False
+    is_sentence: bool = False
 
 
 def write_rows(columns: Sequence[Column], rows: Iterable[Sequence[Any]], form: Form, out: TextIO | None = None) -> None:
@@ -60,12 +69,11 @@ def _write_json(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: T
 def _write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
     texts: Iterator[list[str]] = ([shown(value) for value in row] for row in rows)
     first = list(islice(texts, _MEASURED))
-    widths = [max(map(len, each)) for each in zip([column.title for column in columns], *first, strict=True)]
+    layout = _Layout.of(columns, first)
     if out.isatty():
-        widths = _fitting(columns, widths, shutil.get_terminal_size().columns)
-    out.write(_line(columns, widths, [column.title for column in columns]))
-    for row in chain(first, texts):
-        out.write(_line(columns, widths, row))
+        layout = layout.fitting(shutil.get_terminal_size().columns, first)
+    for row in chain(layout.heads, first, texts):
+        out.write(layout.line(row))
 
 
 def shown(value: Any) -> str:
@@ -80,34 +88,81 @@ def shown(value: Any) -> str:
     )
 
 
-def _fitting(columns: Sequence[Column], widths: list[int], available: int) -> list[int]:
-    """Narrower widths, taken from the widest column that may shrink, until the line fits or nothing more may go."""
-    widths = list(widths)
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - available
-    while over > 0:
-        shrinkable = [
-            index for index, column in enumerate(columns) if column.may_shrink and widths[index] > _LEAST_WIDTH
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """``widths`` has None for a column that is left out; ``heads`` are the lines of titles."""
+
+    columns: Sequence[Column]
+    heads: Sequence[Sequence[str]]
+    widths: Sequence[int | None]
+    gap: int = _GAP
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> _Layout:
+        titles = [column.title for column in columns]
+        return cls(columns, [titles], [max(map(len, each)) for each in zip(titles, *rows, strict=True)])
+
+    def fitting(self, available: int, rows: Sequence[Sequence[str]]) -> _Layout:
+        """The same layout if it fits, else what fits best."""
+        if self._over(available) <= 0:
+            return self
+        # Behind rows that were not measured there may be something in any column.
+        is_whole = 0 < len(rows) < _MEASURED
+        kept = [
+            not is_whole or index == 0 or any(row[index] not in ("", NOTHING) for row in rows)
+            for index in range(len(self.columns))
         ]
-        if not shrinkable:
-            break
-        widest = max(shrinkable, key=widths.__getitem__)
-        widths[widest] -= 1
-        over -= 1
-    return widths
+        layout = replace(self, widths=[width if keep else None for width, keep in zip(self.widths, kept, strict=True)])
+        layout = layout._shrunk(available, _LEAST_WIDTH)
+        if layout._over(available) <= 0:
+            return layout
+        heads = _stacked([column for column, keep in zip(self.columns, kept, strict=True) if keep], kept)
+        widths = [
+            max(map(len, each)) if keep else None
+            for keep, each in zip(kept, zip(*heads, *rows, strict=True), strict=True)
+        ]
+        return _Layout(self.columns, heads, widths, _GAP_STACKED)._shrunk(available, _LEAST_STACKED)
+
+    def line(self, texts: Sequence[str]) -> str:
+        cells = [
+            f"{text:>{width}}" if column.is_number else f"{_shortened(text, width, column):<{width}}"
+            for column, width, text in zip(self.columns, self.widths, texts, strict=True)
+            if width is not None
+        ]
+        return (" " * self.gap).join(cells).rstrip() + "\n"
+
+    def _over(self, available: int) -> int:
+        shown_widths = [width for width in self.widths if width is not None]
+        return sum(shown_widths) + self.gap * (len(shown_widths) - 1) - available
+
+    def _shrunk(self, available: int, least: int) -> _Layout:
+        """Narrower, taken from the widest column that may shrink, until the line fits or nothing more may go."""
+        widths = list(self.widths)
+        for _ in range(self._over(available)):
+            shrinkable = {
+                index: width
+                for index, (column, width) in enumerate(zip(self.columns, widths, strict=True))
+                if width is not None and width > least and (column.may_shrink or column.is_sentence)
+            }
+            if not shrinkable:
+                break
+            widest = max(shrinkable, key=shrinkable.__getitem__)
+            widths[widest] = shrinkable[widest] - 1
+        return replace(self, widths=widths)
 
 
-def _line(columns: Sequence[Column], widths: Sequence[int], texts: Sequence[str]) -> str:
-    cells = [
-        f"{text:>{width}}" if column.is_number else f"{_shortened(text, width, column):<{width}}"
-        for column, width, text in zip(columns, widths, texts, strict=True)
-    ]
-    return _GAP.join(cells).rstrip() + "\n"
+def _stacked(columns: Sequence[Column], kept: Sequence[bool]) -> list[list[str]]:
+    """The titles in as many lines as the longest has parts, standing on the rows; nothing for what is left out."""
+    shown_parts = iter([re.findall(r"[^-]+-?", column.title) or [column.title] for column in columns])
+    parts = [next(shown_parts) if keep else [] for keep in kept]
+    height = max(map(len, parts))
+    return [list(line) for line in zip(*([""] * (height - len(each)) + each for each in parts), strict=True)]
 
 
 def _shortened(text: str, width: int, column: Column) -> str:
-    if len(text) <= width or not column.may_shrink:
+    if len(text) <= width or not (column.may_shrink or column.is_sentence):
         return text
-    tail = (width - 1) // 2
+    tail = 0 if column.is_sentence else (width - 1) // 2
     return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
 
 

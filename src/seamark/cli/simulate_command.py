@@ -27,7 +27,10 @@ def simulate(
     list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
 ) -> None:
-    """Run simulated lifetimes of consumer groups and check every promise of the coordinator, its log and the client."""
+    """Run whole consumer groups with faults, in virtual time.
+
+    Every promise of the coordinator, its log and the client is checked after each step.
+    """
     from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
     if list_scenarios:

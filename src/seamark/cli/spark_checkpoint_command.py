@@ -75,7 +75,10 @@ def show(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Show the last batches and where each partition stands; with --bootstrap also how far behind it is."""
+    """Show the last batches, and where partitions stand.
+
+    With --bootstrap also how far behind each partition is.
+    """
     from seamark.client import Admin
     from seamark.plans.cluster_reading import read_logs
     from seamark.spark.checkpoint import Checkpoint
@@ -131,7 +134,10 @@ def to_group(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Set a consumer group to where the query's last finished batch ended."""
+    """Set a group to where the query stands.
+
+    That is the end of its last finished batch, or of --batch.
+    """
     from seamark.client import Admin
     from seamark.plans import build_plan, read_state
     from seamark.spark.checkpoint import Checkpoint, kafka_source
@@ -170,7 +176,10 @@ def from_group(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,  # noqa: ARG001 - it is JSON already
 ) -> None:
-    """Write the startingOffsets of a new query that goes on where the group is."""
+    """Write startingOffsets out of a group.
+
+    A new query with them goes on where the group is.
+    """
     if fallback not in (*_STARTS, "fail"):
         raise UsageError(f"--fallback is earliest, latest or fail, not {fallback!r}")
     from seamark.client import Admin

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seamark.client.admin import Admin
     from seamark.client.metadata_cache import TopicView
 
-_Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+_Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 _Internal = Annotated[bool, typer.Option("--internal", help="Also topics like __consumer_offsets.")]
 _Partitions = Annotated[int, typer.Option("--partitions", metavar="N", help="How many; -1 leaves it to the broker.")]
 _Replicas = Annotated[int, typer.Option("--replicas", metavar="N", help="Copies; -1 leaves it to the broker.")]
@@ -37,7 +37,7 @@ _DESCRIBE = (
     Column("IN-SYNC", "in_sync"),
     Column("LOG-START", "log_start", is_number=True),
     Column("LOG-END", "log_end", is_number=True),
-    Column("REMARK", "remark", may_shrink=True),
+    Column("REMARK", "remark", is_sentence=True),
 )
 _CONFIG = (
     Column("TOPIC", "topic", may_shrink=True),
@@ -85,7 +85,7 @@ def describe(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Partitions of topics: leaders, replicas, and what their logs hold."""
+    """Partitions: leaders, replicas, what their logs hold."""
     from seamark.client import Admin, TopicPartition
     from seamark.monitor.scan import bounds_of
 
@@ -154,7 +154,10 @@ def config_(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Show the settings of topics that differ from the defaults, or change some."""
+    """Show settings of topics, or change some.
+
+    Only those that differ from the defaults are shown.
+    """
     from seamark.client import Admin
     from seamark.client.admin_types import Resource
 

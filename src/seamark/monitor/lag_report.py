@@ -133,7 +133,7 @@ def remark_of(view: PartitionView) -> str:
 
 def _topic_row(group: str, topic: str, rows: Sequence[LagRow]) -> LagRow:
     known = [row.records for row in rows if row.records is not None]
-    remarks = [f"partition {row.partition} {row.remark}" for row in rows if row.remark]
+    remarks = [f"partition {row.partition}: {row.remark}" for row in rows if row.remark]
     more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
     return LagRow(
         group,

@@ -80,23 +80,40 @@ class Poller:
             self._thread.join(timeout)
 
     def look_once(self) -> None:
-        """One look, on the caller's thread; a failure is noted, not raised."""
-        started = time.monotonic()
+        """One look, on the caller's thread; a failure is noted, whatever it was, not raised."""
         seen = self._seen
         try:
-            found = scan(self._admin, self._groups, reset=self._reset)
-            at_ms = int(time.time() * 1000)
-            times = group_ages(self._admin, found, at_ms, reset=self._reset)
-        except SeamarkError as error:
-            if not self._stop.is_set():
-                _log.warning("The cluster could not be looked at: %s", error)
-            self._seen = Seen(seen.look, seen.looks, seen.failures + 1, str(error))
+            look = self._look()
+        except Exception as error:  # noqa: BLE001 - one answer that nobody foresaw must not end the looking for good
+            self._note("The cluster could not be looked at", error, seen)
             return
-        self.watching.add(found, at_ms)
-        look = Look(found, times, at_ms, time.monotonic() - started)
-        self._seen = Seen(look, seen.looks + 1, seen.failures)
-        if self._on_look is not None:
+        self._seen = seen = Seen(look, seen.looks + 1, seen.failures)
+        if self._on_look is None:
+            return
+        try:
             self._on_look(look)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._note("What was seen could not be taken up", error, seen)
+
+    def _look(self) -> Look:
+        started = time.monotonic()
+        found = scan(self._admin, self._groups, reset=self._reset)
+        at_ms = int(time.time() * 1000)
+        times = group_ages(self._admin, found, at_ms, reset=self._reset)
+        self.watching.add(found, at_ms)
+        return Look(found, times, at_ms, time.monotonic() - started)
+
+    def _note(self, what: str, error: Exception, seen: Seen) -> None:
+        is_foreseen = isinstance(error, SeamarkError)
+        # str() of a KeyError is only the key, and that of others is empty: their kind says most.
+        reason = str(error) if is_foreseen else f"unexpected {type(error).__name__}: {error}".removesuffix(": ")
+        # A look that is under way while the client is closed fails for that alone.
+        if not self._stop.is_set():
+            if is_foreseen:
+                _log.warning("%s: %s", what, error)
+            else:
+                _log.error("%s", what, exc_info=error)
+        self._seen = Seen(seen.look, seen.looks, seen.failures + 1, reason)
 
     def _run(self) -> None:
         while not self._stop.is_set():

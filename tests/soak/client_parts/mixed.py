@@ -145,7 +145,11 @@ class MixedGroup:
         self._check_committed()
 
     def _complaint(self) -> str | None:
-        described = self._admin.describe_groups([self._name])[self._name]
+        found = self._admin.describe_groups([self._name])
+        if self._name in found.errors:
+            # Before the first member has come.
+            return str(found.errors[self._name])
+        described = found[self._name]
         if described.state != "Stable" or len(described.members) != len(self._members):
             return f"the coordinator says {described.state} with {len(described.members)} members"
         owned = [self._take(program) for _, program in self._members]
