@@ -108,3 +108,21 @@ def test_every_kind_that_can_be_found_has_a_severity():
     found = {kind for action in TROUBLE for kind in history_of(action, 0)[1]}
     assert found <= set(KINDS)
     assert {severity_of(kind) for kind in KINDS} == set(SEVERITIES)
+
+
+def test_a_short_catch_up_between_looks_is_no_jump_of_who_otherwise_follows_a_trickle():
+    # Two seconds of reading 40,000 records, then half an hour of a hundred a minute with a few left at every look.
+    commits = [Commit(START + each * SECOND // 2, 10_000 * each, "member") for each in range(5)]
+    samples = []
+    for minute in range(1, 31):
+        commits.append(Commit(START + minute * MINUTE, 40_000 + 100 * minute, "member"))
+        samples.append(LogSample(START + minute * MINUTE - SECOND, 0, 40_000 + 100 * minute + 3))
+    assert found_in(partition(commits, samples, now=START + 30 * MINUTE)) == []
+
+
+def test_a_member_that_skips_much_more_than_it_ever_read_has_jumped():
+    commits = [Commit(START + each * MINUTE, 100 * each, "member") for each in range(11)]
+    commits.append(Commit(START + 11 * MINUTE, 500_000, "member"))
+    samples = [LogSample(START + each * MINUTE - SECOND, 0, 500_000) for each in range(1, 12)]
+    found = found_in(partition(commits, samples, now=START + 11 * MINUTE))
+    assert [each.kind for each in found] == ["forward jump"]

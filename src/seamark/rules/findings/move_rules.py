@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from seamark.rules.findings.finding import Finding, Parameters
 from seamark.rules.findings.history import Commit, PartitionHistory
+
+# With a backlog seen in fewer steps than this, nothing is known about a consumer's pace.
+_STEPS_TO_KNOW = 3
+# A step longer than so many usual ones had a pause in it.
+_USUAL_STEPS = 3
 
 
 def rewind(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
@@ -88,19 +94,27 @@ def expired(history: PartitionHistory, parameters: Parameters) -> Iterator[Findi
 
 
 def best_pace(history: PartitionHistory) -> float | None:
-    """The best pace in records per second while there was more to read than was read: what the consumer can do.
+    """The best pace in records per second while at least as much again was left to read: what the consumer can do.
 
-    Without a backlog the pace is the producer's, which says nothing about the consumer.
+    Without a backlog the pace is the producer's, which says nothing about the consumer; and who follows a trickle
+    leaves a few records at every look. A step much longer than usual is one in which the consumer was away for a
+    while. None where it was not seen often enough.
     """
-    best: float | None = None
-    for before, after in history.pairs():
+    pairs = [
+        (before, after) for before, after in history.pairs() if after.origin != "outside" and after.at_ms > before.at_ms
+    ]
+    if len(pairs) < _STEPS_TO_KNOW:
+        return None
+    longest_ms = _USUAL_STEPS * median(after.at_ms - before.at_ms for before, after in pairs)
+    paces = []
+    for before, after in pairs:
+        read, lasted_ms = after.offset - before.offset, after.at_ms - before.at_ms
         sample = history.sample_before(after.at_ms)
-        if after.offset <= before.offset or after.origin == "outside" or after.at_ms <= before.at_ms:
+        if read <= 0 or lasted_ms > longest_ms or sample is None or sample.at_ms < before.at_ms:
             continue
-        if sample is not None and sample.at_ms >= before.at_ms and sample.log_end > after.offset:
-            pace = (after.offset - before.offset) / ((after.at_ms - before.at_ms) / 1000)
-            best = pace if best is None else max(best, pace)
-    return best
+        if sample.log_end - after.offset >= read:
+            paces.append(read / (lasted_ms / 1000))
+    return max(paces) if len(paces) >= _STEPS_TO_KNOW else None
 
 
 def _moved(
