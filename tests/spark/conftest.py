@@ -5,9 +5,7 @@ Without Java the tests are skipped with the reason; without Maven only those tha
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
     from seamark import Broker
     from seamark.client import Admin
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -49,12 +45,6 @@ def our_broker() -> Iterator[Broker]:
 
     with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         yield broker
-
-
-@pytest.fixture
-def fresh_name() -> Callable[[str], str]:
-    """Names that nothing else in the run uses."""
-    return lambda what: f"{what}-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture
