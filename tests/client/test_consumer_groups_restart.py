@@ -25,7 +25,9 @@ def test_a_group_survives_the_restart_of_its_broker(fresh_name, strategy):
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics([NewTopic(topic, 4, 1)]).raise_if_failed()
         made = Consumers(broker.bootstrap)
-        make = {"partition_assignment_strategy": strategy, "auto_commit_interval_ms": 200}
+        # A broker that has just come back may be slow to answer.
+        patience = {"default_api_timeout_ms": 90_000, "request_timeout_ms": 15_000}
+        make = {"partition_assignment_strategy": strategy, "auto_commit_interval_ms": 200, **patience}
         members = [made.add(group, [topic], **make) for _ in range(2)]
         try:
             poll_all(members, shares(members, 4))

@@ -43,7 +43,8 @@ def ask(bootstrap: str, request: Message, version: int) -> Message:
 
 
 def ask_until_available(bootstrap: str, request: Message, version: int, is_ready) -> Message:
-    deadline = time.monotonic() + 30
+    # A broker on a busy disk may lose its leaderships for a while.
+    deadline = time.monotonic() + 120
     while True:
         message = ask(bootstrap, request, version)
         if is_ready(message) or time.monotonic() > deadline:
