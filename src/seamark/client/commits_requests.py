@@ -6,7 +6,7 @@ missing metadata the empty text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from seamark.client.membership_generation import GroupIdentity
@@ -30,6 +30,9 @@ from seamark.wire.messages.offset_fetch import (
 # The first versions of OffsetFetch that can insist on stable offsets, and that ask for many groups.
 STABLE_OFFSETS = 7
 MANY_GROUPS = 8
+# A coordinator stores one commit as one batch, which must fit into a message of its offsets topic (1 MB by default).
+_COMMIT_BYTES = 400_000
+_BYTES_BESIDE_TEXTS = 100
 
 
 def commit_request(
@@ -52,6 +55,22 @@ def commit_request(
         group_instance_id=identity.instance_id,
         topics=[OffsetCommitRequestTopic(name=name, partitions=entries) for name, entries in topics.items()],
     )
+
+
+def commit_portions(group_id: str, offsets: Mapping[TopicPartition, Offset]) -> Iterator[dict[TopicPartition, Offset]]:
+    """Offsets in portions that a coordinator can store at once."""
+    portion: dict[TopicPartition, Offset] = {}
+    size = 0
+    for partition, offset in offsets.items():
+        # Text is at most four bytes per character.
+        cost = _BYTES_BESIDE_TEXTS + 4 * (len(group_id) + len(partition.topic) + len(offset.metadata))
+        if portion and size + cost > _COMMIT_BYTES:
+            yield portion
+            portion, size = {}, 0
+        portion[partition] = offset
+        size += cost
+    if portion:
+        yield portion
 
 
 def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, ErrorCode]]:

@@ -23,11 +23,13 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages import offset_commit as commit_api
 from seamark.wire.messages import offset_fetch as fetch_api
+from seamark.wire.schema import Message
 
 # The version of OffsetCommit and OffsetFetch that means ZooKeeper.
 _IN_ZOOKEEPER = 0
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 
 class OffsetStorageUnavailable(ConnectionFailed):
@@ -110,12 +112,7 @@ class ThroughBrokers:
                 for name, indexes in by_topic(partitions).items()
             ],
         )
-        try:
-            response = await self._network.send_to_any(
-                request, fetch_api.OffsetFetchResponse, deadline=Deadline(self._timeout_s), max_version=_IN_ZOOKEEPER
-            )
-        except UnsupportedByBroker as error:
-            raise _not_served(error) from error
+        response = await self._ask(request, fetch_api.OffsetFetchResponse)
         found = {}
         for topic in response.topics:
             for each in topic.partitions:
@@ -144,16 +141,20 @@ class ThroughBrokers:
                 for name, indexes in by_topic(offsets).items()
             ],
         )
-        try:
-            response = await self._network.send_to_any(
-                request, commit_api.OffsetCommitResponse, deadline=Deadline(self._timeout_s), max_version=_IN_ZOOKEEPER
-            )
-        except UnsupportedByBroker as error:
-            raise _not_served(error) from error
+        response = await self._ask(request, commit_api.OffsetCommitResponse)
         for topic in response.topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
                 _raise_for(each.error_code, "OffsetCommit", partition, group_id)
+
+    async def _ask(self, request: Message, response: type[M]) -> M:
+        try:
+            return await self._network.send_to_any(
+                request, response, deadline=Deadline(self._timeout_s), max_version=_IN_ZOOKEEPER
+            )
+        except UnsupportedByBroker as error:
+            reason = f"{error}; give zookeeper.connect, so that ZooKeeper is asked without a broker"
+            raise OffsetStorageRefused(reason) from error
 
     def close(self) -> None:
         """The network is the consumer's own."""
@@ -164,10 +165,6 @@ def old_offsets(config: ConsumerConfig, network: NetworkClient) -> OldOffsets:
     if config.zookeeper_connect is not None:
         return InZookeeper(config.zookeeper_connect, timeout_s)
     return ThroughBrokers(network, timeout_s)
-
-
-def _not_served(error: UnsupportedByBroker) -> OffsetStorageRefused:
-    return OffsetStorageRefused(f"{error}; give zookeeper.connect, so that ZooKeeper is asked without a broker")
 
 
 def _raise_for(code: int, api: str, partition: TopicPartition, group_id: str) -> None:

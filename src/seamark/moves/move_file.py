@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from seamark.client.records_api import Offset
+from seamark.durable_names import sync_directory
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError
 from seamark.plans.plan import LARGEST_OFFSET
@@ -290,12 +291,3 @@ def _offset(fields: Fields, name: str) -> Offset | None:
     return Offset(
         found.number("offset", LARGEST_OFFSET), found.text("metadata"), found.number("leader_epoch", _INT, least=-1)
     )
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive a crash of the machine."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -125,15 +125,13 @@ class Frontier(Generic[Item]):
         held = self._in_flight
         before = len(held)
         previous = self.position - 1
-        known = self._known_done is not None
         for offset, item in zip(offsets, items if items is not None else repeat(None, len(offsets)), strict=True):
             if offset <= previous:
                 self.position = previous + 1
                 raise self._polled_backwards(offset)
             previous = offset
-            if known and self._known_done is not None and self._is_known_done(offset):
-                continue
-            held[offset] = item
+            if self._known_done is None or not self._is_known_done(offset):
+                held[offset] = item
         self.position = previous + 1
         return len(held) - before
 

@@ -16,7 +16,7 @@ from seamark.parallel.committer import OffsetCommitter
 from seamark.parallel.endings import Endings
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Polled, PolledColumns
+from seamark.parallel.ports import Message, Polled, PolledColumns
 from seamark.parallel.settings import Order, Settings
 from seamark.parallel.stays import Stay, Stays
 from seamark.parallel.tally import Tally
@@ -60,7 +60,12 @@ class Intake:
         if stay is None:
             return
         offsets = [record.offset for record in records]
-        works = self._works_of(stay, polled, now)
+        known = stay.known_done
+        if known is None:
+            works = self._works_of(stay, polled.partition, records, offsets, now)
+        else:
+            left = [record for record in records if record.offset not in known]
+            works = self._works_of(stay, polled.partition, left, [record.offset for record in left], now)
         items: list[Any] = works
         if len(works) < len(offsets):
             by_offset = {work.offset: work for work in works}
@@ -171,10 +176,9 @@ class Intake:
         self._tally.polled += len(offsets)
         self._tally.spared += items.count(None)
 
-    def _works_of(self, stay: Stay, polled: Polled, now: float) -> list[Work]:
-        records, known = polled.records, stay.known_done
-        if known is not None:
-            records = [record for record in records if record.offset not in known]
+    def _works_of(
+        self, stay: Stay, partition: TopicPartition, records: Sequence[Message], offsets: list[int], now: float
+    ) -> list[Work]:
         if not records:
             return []
         lane_of_key = self._lane_of
@@ -183,8 +187,6 @@ class Intake:
         else:
             lanes = [lane_of_key(record.key) for record in records]
         sizes = list(map(record_size, records))
-        offsets = [record.offset for record in records]
-        partition = polled.partition
         # One loop in compiled code: this is most of what a record costs here.
         works = list(map(Work, repeat(partition), repeat(stay.term), offsets, records, lanes, sizes, repeat(now)))
         self._budget.hold(partition, sum(sizes), len(works))

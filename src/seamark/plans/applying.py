@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from seamark.client.commits_requests import commit_portions
 from seamark.client.errors import ClientError, MemberFenced
 from seamark.client.records_api import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_committed, read_state
-from seamark.plans.decisions import Standing, Standings, check, commit_chunks, describe
+from seamark.plans.decisions import Standing, Standings, check, describe
 from seamark.plans.errors import PlanError, PlanIncomplete
 from seamark.plans.plan import Change, Plan, is_same
 from seamark.plans.plan_file import write_undo
@@ -124,15 +125,13 @@ def apply(
 def _change(admin: Admin, group: str, changes: list[Change], timeout: float | None) -> Errors:
     """Make the changes of one group; what failed, by partition."""
     errors: Errors = {}
-    for portion in commit_chunks(group, [change for change in changes if change.after is not None]):
-        wanted: dict[TopicPartition, Offset | int] = {
-            change.partition: change.after for change in portion if change.after is not None
-        }
+    wanted = {change.partition: change.after for change in changes if change.after is not None}
+    for portion in commit_portions(group, wanted):
         try:
             # All groups have been looked at together.
-            errors |= admin.alter_group_offsets(group, wanted, look_first=False, timeout=timeout).errors
+            errors |= admin.alter_group_offsets(group, {**portion}, look_first=False, timeout=timeout).errors
         except ClientError as error:
-            errors |= dict.fromkeys(wanted, error)
+            errors |= dict.fromkeys(portion, error)
     taken = [change.partition for change in changes if change.after is None]
     if taken:
         try:

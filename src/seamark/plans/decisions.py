@@ -7,7 +7,6 @@ Applying again after a crash is therefore safe: done changes are left alone, ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,9 +14,6 @@ from seamark.client.records_api import Offset
 from seamark.plans.errors import GroupInUse, OutsideLog, PlanRefused, PlanStale, TopicChanged, WrongCluster, some
 from seamark.plans.plan import Change, ClusterState, Plan, is_same
 
-# A coordinator stores one commit as one batch, which must fit into a message of its offsets topic (1 MB by default).
-_COMMIT_BYTES = 400_000
-_BYTES_BESIDE_TEXTS = 100
 _UNKNOWN_ID = ""
 
 
@@ -130,20 +126,3 @@ def log_problem(change: Change, state: ClusterState) -> str:
 
 def describe(offset: Offset | None) -> str:
     return "no offset" if offset is None else str(offset.offset)
-
-
-def commit_chunks(group: str, changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Changes in portions that a coordinator can store at once."""
-    portion: list[Change] = []
-    size = 0
-    for change in changes:
-        metadata = "" if change.after is None else change.after.metadata
-        # Text is at most four bytes per character.
-        cost = _BYTES_BESIDE_TEXTS + 4 * (len(group) + len(change.partition.topic) + len(metadata))
-        if portion and size + cost > _COMMIT_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append(change)
-        size += cost
-    if portion:
-        yield portion

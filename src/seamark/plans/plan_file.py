@@ -11,6 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from seamark.durable_names import sync_directory
 from seamark.plans.errors import BadPlan, PlanError
 from seamark.plans.plan import Plan
 from seamark.plans.plan_text import one, parse_plan, text_of
@@ -76,16 +77,8 @@ def _write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise PlanError(f"{path} cannot be written: {error.strerror}") from None
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -62,6 +62,8 @@ class GroupOffsets(dict[TopicPartition, StoredOffset | BadOffset]):
         return [found for found in self.values() if isinstance(found, BadOffset)] + list(self.strays)
 
 
+# A group, and what is to be stored for it.
+GroupWrite = tuple[str, Mapping[TopicPartition, StoredOffset]]
 # Per partition None where it was done, else why it was not.
 Outcomes = dict[TopicPartition, SeamarkError | None]
 
@@ -98,9 +100,7 @@ class OffsetStore(Protocol):
         """Store offsets, making the group where it does not exist; every partition given has an outcome."""
         ...
 
-    def write_many(
-        self, items: Iterable[tuple[str, Mapping[TopicPartition, StoredOffset]]]
-    ) -> Iterator[tuple[str, Outcomes]]:
+    def write_many(self, items: Iterable[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
         """``write`` for many groups in the order given, in batches.
 
         A group's outcome comes after its offsets are stored. ``items`` is read only as far as the batch needs.
@@ -127,3 +127,17 @@ class OffsetStore(Protocol):
 def is_offset(number: int) -> bool:
     """Whether a number may be stored as an offset."""
     return 0 <= number <= LARGEST_OFFSET
+
+
+def in_batches(items: Iterable[GroupWrite], most_offsets: int) -> Iterator[list[GroupWrite]]:
+    """Groups in lists that end as soon as they hold so many offsets; nothing is read beyond the list that is given."""
+    batch: list[GroupWrite] = []
+    size = 0
+    for group, offsets in items:
+        batch.append((group, offsets))
+        size += len(offsets)
+        if size >= most_offsets:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from seamark.errors import ClosedError
-from seamark.stores.contract import BadOffset, GroupOffsets, Outcomes, StoredOffset, is_offset
+from seamark.stores.contract import BadOffset, GroupOffsets, GroupWrite, Outcomes, StoredOffset, in_batches, is_offset
 from seamark.stores.errors import BadStore, StoreError, StoreRefused, StoreUnavailable
 from seamark.topic_partition import TopicPartition
 
@@ -124,22 +124,11 @@ class FileStore:
     def write(self, group: str, offsets: Mapping[TopicPartition, StoredOffset]) -> Outcomes:
         return next(self._write_batch([(group, offsets)]))[1]
 
-    def write_many(
-        self, items: Iterable[tuple[str, Mapping[TopicPartition, StoredOffset]]]
-    ) -> Iterator[tuple[str, Outcomes]]:
-        batch: list[tuple[str, Mapping[TopicPartition, StoredOffset]]] = []
-        size = 0
-        for group, offsets in items:
-            batch.append((group, offsets))
-            size += len(offsets)
-            if size >= _WRITTEN_AT_ONCE:
-                yield from self._write_batch(batch)
-                batch, size = [], 0
-        yield from self._write_batch(batch)
+    def write_many(self, items: Iterable[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
+        for batch in in_batches(items, _WRITTEN_AT_ONCE):
+            yield from self._write_batch(batch)
 
-    def _write_batch(
-        self, batch: list[tuple[str, Mapping[TopicPartition, StoredOffset]]]
-    ) -> Iterator[tuple[str, Outcomes]]:
+    def _write_batch(self, batch: list[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
         rows = []
         outcomes: list[tuple[str, Outcomes]] = []
         for group, offsets in batch:

@@ -14,10 +14,11 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from seamark.client.commits_requests import commit_portions
 from seamark.client.errors import BrokerError, ClientError, MemberFenced, UnsupportedByBroker
 from seamark.client.records_api import Offset
 from seamark.errors import ClosedError, SeamarkError
-from seamark.stores.contract import GroupOffsets, Outcomes, StoredOffset, is_offset
+from seamark.stores.contract import GroupOffsets, GroupWrite, Outcomes, StoredOffset, is_offset
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
@@ -31,11 +32,6 @@ _READ_AT_ONCE = 200
 _DESCRIBED_AT_ONCE = 500
 # Each commit waits for its own append, so several are under way.
 _WRITTEN_AT_ONCE = 16
-# A commit is one batch of the offsets topic, which takes a megabyte by default.
-_COMMIT_BYTES = 400_000
-_BYTES_BESIDE_TEXTS = 100
-
-Item = tuple[str, Mapping[TopicPartition, StoredOffset]]
 
 
 class KafkaStore:
@@ -106,7 +102,7 @@ class KafkaStore:
     def write(self, group: str, offsets: Mapping[TopicPartition, StoredOffset]) -> Outcomes:
         return next(self.write_many([(group, offsets)]))[1]
 
-    def write_many(self, items: Iterable[Item]) -> Iterator[tuple[str, Outcomes]]:
+    def write_many(self, items: Iterable[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
         coming = iter(items)
         waiting: deque[tuple[str, Future[Outcomes]]] = deque()
         while batch := list(islice(coming, _WRITTEN_AT_ONCE)):
@@ -143,7 +139,7 @@ class KafkaStore:
             else:
                 reason = f"{stored.offset} for {partition} of group {group!r} is not an offset"
                 outcomes[partition] = StoreRefused(self.name, reason)
-        for portion in _portions(group, wanted):
+        for portion in commit_portions(group, wanted):
             try:
                 # The whole batch of groups has been looked at.
                 failed = self.admin.alter_group_offsets(group, dict(portion), look_first=False).errors
@@ -228,22 +224,6 @@ class KafkaStore:
 
 def _stored(offset: Offset) -> StoredOffset:
     return StoredOffset(offset.offset, offset.metadata, None if offset.leader_epoch < 0 else offset.leader_epoch)
-
-
-def _portions(group: str, offsets: Mapping[TopicPartition, Offset]) -> Iterator[dict[TopicPartition, Offset]]:
-    """Offsets in portions that a coordinator can store at once."""
-    portion: dict[TopicPartition, Offset] = {}
-    size = 0
-    for partition, offset in offsets.items():
-        # Text is at most four bytes per character.
-        cost = _BYTES_BESIDE_TEXTS + 4 * (len(group) + len(partition.topic) + len(offset.metadata))
-        if portion and size + cost > _COMMIT_BYTES:
-            yield portion
-            portion, size = {}, 0
-        portion[partition] = offset
-        size += cost
-    if portion:
-        yield portion
 
 
 def _finished(waiting: tuple[str, Future[Outcomes]]) -> tuple[str, Outcomes]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from seamark.errors import SeamarkError
 from seamark.stores import zookeeper_nodes as nodes
-from seamark.stores.contract import BadOffset, GroupOffsets, Outcomes, StoredOffset, is_offset
+from seamark.stores.contract import BadOffset, GroupOffsets, GroupWrite, Outcomes, StoredOffset, in_batches, is_offset
 from seamark.stores.errors import StoreRefused
 from seamark.stores.zookeeper_multi_read import read_each
 from seamark.stores.zookeeper_session import ZookeeperSession
@@ -154,22 +154,11 @@ class ZookeeperStore:
     def write(self, group: str, offsets: Mapping[TopicPartition, StoredOffset]) -> Outcomes:
         return next(self.write_many([(group, offsets)]))[1]
 
-    def write_many(
-        self, items: Iterable[tuple[str, Mapping[TopicPartition, StoredOffset]]]
-    ) -> Iterator[tuple[str, Outcomes]]:
-        batch: list[tuple[str, Mapping[TopicPartition, StoredOffset]]] = []
-        size = 0
-        for group, offsets in items:
-            batch.append((group, offsets))
-            size += len(offsets)
-            if size >= _WRITTEN_AT_ONCE:
-                yield from self._write_batch(batch)
-                batch, size = [], 0
-        yield from self._write_batch(batch)
+    def write_many(self, items: Iterable[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
+        for batch in in_batches(items, _WRITTEN_AT_ONCE):
+            yield from self._write_batch(batch)
 
-    def _write_batch(
-        self, batch: list[tuple[str, Mapping[TopicPartition, StoredOffset]]]
-    ) -> Iterator[tuple[str, Outcomes]]:
+    def _write_batch(self, batch: list[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
         outcomes: list[Outcomes] = [{} for _ in batch]
         wanted: dict[tuple[int, TopicPartition], Node] = {}
         for number, (group, offsets) in enumerate(batch):

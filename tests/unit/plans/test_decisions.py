@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seamark.client import Offset, TopicPartition
+from seamark.client.commits_requests import commit_portions
 from seamark.plans import (
     Change,
     GroupInUse,
@@ -16,7 +17,6 @@ from seamark.plans import (
     WrongCluster,
     check,
 )
-from seamark.plans.decisions import commit_chunks
 from seamark.plans.plan import GroupState, LogRange, TopicState
 from tests.support.plan_values import active, at, change, plan, state
 
@@ -116,9 +116,9 @@ def test_many_problems_are_one_short_sentence():
 @example([5000] * 100)
 @settings(max_examples=60, deadline=None)
 def test_commits_are_cut_so_that_each_fits_and_nothing_is_lost(lengths):
-    changes = [Change(at(place), None, Offset(1, "x" * length)) for place, length in enumerate(lengths)]
-    portions = list(commit_chunks("g", changes))
-    assert [each for portion in portions for each in portion] == changes
+    offsets = {at(place): Offset(1, "x" * length) for place, length in enumerate(lengths)}
+    portions = list(commit_portions("g", offsets))
+    assert [each for portion in portions for each in portion.items()] == list(offsets.items())
     for portion in portions:
         # A message of the offsets topic holds a megabyte; four bytes is what a character can take.
-        assert sum(4 * len(each.after.metadata) + 200 for each in portion) < 900_000
+        assert sum(4 * len(each.metadata) + 200 for each in portion.values()) < 900_000

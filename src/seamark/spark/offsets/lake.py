@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from seamark.durable_names import sync_directory
 from seamark.errors import SeamarkError
-from seamark.spark.offsets.lake_files import sync_directory
 from seamark.spark.offsets.manifest import Covered, File, Manifest, read_manifest
 from seamark.spark.offsets.schemas import STATE_TABLES, TABLES, VERSION, column_texts, schema
 

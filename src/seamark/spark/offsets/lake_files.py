@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from seamark.durable_names import sync_directory
 from seamark.spark.offsets.manifest import File
 from seamark.spark.offsets.schemas import file_schema
 
@@ -154,16 +155,7 @@ def times(column_ms: Any, is_null: Any = None) -> pa.Array:
 
 def sync_file(path: Path) -> None:
     """Wait until the file's bytes are on disk."""
-    _sync(path, os.O_RDONLY)
-
-
-def sync_directory(path: Path) -> None:
-    """Wait until the names in the directory are on disk."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
