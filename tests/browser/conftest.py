@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -87,20 +88,29 @@ def live():
         made.set(HOSTILE, "clicks", 99)
         for number in range(60):
             made.set(f"many-{number:02}", "clicks", number)
-        ended = threading.Event()
+        with reading("orders", bootstrap_servers=broker.bootstrap, group_id="readers", client_id="reader-one"):
+            yield made
+        made.admin.close()
 
-        def consume():
-            with Consumer(bootstrap_servers=broker.bootstrap, group_id="readers", client_id="reader-one") as consumer:
-                consumer.subscribe(["orders"])
-                while not ended.is_set():
-                    consumer.poll(0.2)
 
-        thread = threading.Thread(target=consume)
-        thread.start()
-        yield made
+@contextmanager
+def reading(topic, **config):
+    """A consumer of the topic that polls in a thread of its own meanwhile."""
+    ended = threading.Event()
+
+    def consume():
+        with Consumer(**config) as consumer:
+            consumer.subscribe([topic])
+            while not ended.is_set():
+                consumer.poll(0.2)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    try:
+        yield
+    finally:
         ended.set()
         thread.join()
-        made.admin.close()
 
 
 def serve(live, directory, *, plans):

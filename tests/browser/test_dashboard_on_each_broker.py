@@ -1,13 +1,11 @@
 """The dashboard over Apache Kafka and over the embedded broker alike: from the list to a group, a topic and a reset."""
 
 import re
-import threading
 
 import pytest
 
-from seamark.client import Consumer
 from seamark.client.admin_types import NewTopic
-from tests.browser.conftest import TOKEN, Live, serve
+from tests.browser.conftest import TOKEN, Live, reading, serve
 
 
 @pytest.fixture(scope="module")
@@ -19,21 +17,9 @@ def cluster(kafka_like):
     for topic, partition in (("browsed-orders", 0), ("browsed-orders", 1), ("browsed-clicks", 0)):
         made.write(topic, 100, partition)
     made.set("browsed-billing", "browsed-orders", 40, 50)
-    ended = threading.Event()
-
-    def consume():
-        with Consumer(
-            bootstrap_servers=kafka_like.bootstrap, group_id="browsed-readers", client_id="a-reader"
-        ) as consumer:
-            consumer.subscribe(["browsed-clicks"])
-            while not ended.is_set():
-                consumer.poll(0.2)
-
-    thread = threading.Thread(target=consume)
-    thread.start()
-    yield made
-    ended.set()
-    thread.join()
+    where = {"bootstrap_servers": kafka_like.bootstrap, "group_id": "browsed-readers", "client_id": "a-reader"}
+    with reading("browsed-clicks", **where):
+        yield made
     made.admin.close()
 
 

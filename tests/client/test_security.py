@@ -10,8 +10,9 @@ from seamark.client.admin_types import ANY_ACL, Acl, NewTopic
 from seamark.client.errors import AuthenticationFailed, BrokerError, ClientError, TlsFailed
 from seamark.errors import ConfigError
 from seamark.wire.error_codes import ErrorCode
-from tests.support.apache_kafka import ApacheKafka, _free_ports
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.certificates import Authority
+from tests.support.watched_server import free_ports
 
 PASSWORD = "s3cret,with=signs"
 MODULE = "org.apache.kafka.common.security"
@@ -26,7 +27,7 @@ class Secured:
         self.client = self.authority.sign("/CN=client", password="keypass")
         self.stranger = Authority(_made(directory / "stranger"))
         self.kafka = kafka = ApacheKafka(version)
-        self.tls_port, self.both_port, inside = _free_ports(3)
+        self.tls_port, self.both_port, inside = free_ports(3)
         plain = f'{MODULE}.plain.PlainLoginModule required username="admin" password="admin" '
         plain += f'user_admin="admin" user_alice="{PASSWORD}" user_mallory="m";'
         scram = f"{MODULE}.scram.ScramLoginModule required;"

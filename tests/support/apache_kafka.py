@@ -12,25 +12,20 @@ process ends it when the run itself is killed.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import random
 import shutil
-import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.support.capture import CaptureError, exchange, framed
 from tests.support.external_tools import java
 from tests.support.java import short_lived_java, utf_8_environment
 from tests.support.maven import class_path, kafka_jars
+from tests.support.watched_server import WatchedServer, end_of, free_ports
 
 VERSIONS = ("4.1.0", "3.9.1")
 
@@ -41,20 +36,15 @@ CLUSTER_ID = "c2VhbWFyay10ZXN0cy0wMA"
 _START_SECONDS = 120.0
 _STOP_SECONDS = 30.0
 
-# The watchdog's stdin ends when the process that holds the other end is gone, however it went.
-_WATCHDOG = 'read -r word; [ "$word" = done ] && exit; kill -9 "$1"; sleep 1; rm -rf -- "$2"'
-
 # Header version 1: key 18 (ApiVersions), version 0, correlation id, client id.
 _API_VERSIONS_REQUEST = framed(struct.pack(">hhih", 18, 0, 1, 5) + b"tests")
-
-_open: set[ApacheKafka] = set()
 
 
 class KafkaFailed(AssertionError):
     """Apache Kafka did not start, or ended by itself; the message carries the end of its log."""
 
 
-class ApacheKafka:
+class ApacheKafka(WatchedServer):
     """A broker process of one Kafka release; construct, then ``with`` or ``start`` and ``close``.
 
     ``settings`` are server properties that replace the defaults; None removes one. The client listener is called
@@ -70,18 +60,15 @@ class ApacheKafka:
         group_initial_rebalance_delay_ms: int = 0,
         java_options: Sequence[str] = (),
     ) -> None:
-        self.version = version
+        # Without jars there is nothing to clean up.
         self.classpath = class_path(kafka_jars(version))
+        super().__init__("kafka")
+        self.version = version
         self._settings = {"group.initial.rebalance.delay.ms": group_initial_rebalance_delay_ms, **(settings or {})}
         self._java_options = list(java_options)
-        self._directory = Path(tempfile.mkdtemp(prefix="seamark-kafka-"))
         self.log_dir = self._directory / "log"
-        self.port, self._controller_port = _free_ports(2)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self.port, self._controller_port = free_ports(2)
         self._was_started = False
-        self._owner = os.getpid()
-        _open.add(self)
 
     @property
     def bootstrap(self) -> str:
@@ -90,16 +77,6 @@ class ApacheKafka:
     @property
     def pid(self) -> int:
         return self._running().pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def server_log(self) -> str:
-        """What the broker has logged so far, over all its starts."""
-        file = self._directory / "server.log"
-        return file.read_text(errors="replace") if file.exists() else ""
 
     def resident_mb(self) -> float:
         """Resident memory of the broker process in units of a million bytes."""
@@ -145,7 +122,7 @@ class ApacheKafka:
                     raise
                 shutil.rmtree(self.log_dir, ignore_errors=True)
                 (self._directory / "server.log").unlink()
-                self.port, self._controller_port = _free_ports(2)
+                self.port, self._controller_port = free_ports(2)
             else:
                 self._was_started = True
                 return self
@@ -168,31 +145,11 @@ class ApacheKafka:
         The next start then waits until the dead broker's session has run out (``broker.session.timeout.ms``, 9 s). A
         test that kills may want a shorter one; it is not the default because a busy machine could miss its heartbeats.
         """
-        if self._process is not None:
-            self._process.kill()
-        self._reap()
+        super().kill()
 
     def restart(self) -> None:
         self.stop()
         self.start()
-
-    def close(self) -> None:
-        """End the process and remove its data; may be called again."""
-        self.kill()
-        shutil.rmtree(self._directory, ignore_errors=True)
-        _open.discard(self)
-
-    def __enter__(self) -> Self:
-        try:
-            return self if self.is_running else self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -231,32 +188,20 @@ class ApacheKafka:
     def _format(self) -> None:
         run = self.tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         if run.returncode != 0:
-            raise KafkaFailed(f"Apache Kafka {self.version} refused its settings: {_end_of(run.stderr or run.stdout)}")
+            raise KafkaFailed(f"Apache Kafka {self.version} refused its settings: {end_of(run.stderr or run.stdout)}")
 
     def _launch(self) -> None:
         command = [
             str(java()), "-Xmx512m", *self._java_options, *self._logging_options("server"), "-cp", self.classpath,
             "kafka.Kafka", str(self._properties),
         ]  # fmt: skip
-        with (self._directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        self._watchdog = subprocess.Popen(
-            ["sh", "-c", _WATCHDOG, "sh", str(self._process.pid), str(self._directory)],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
-            self._wait_for_answer()
-        except BaseException:
-            self.kill()
-            raise
+        self._run(command)
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             if not self.is_running:
-                raise KafkaFailed(f"Apache Kafka {self.version} ended while starting: {_end_of(self.server_log)}")
+                raise KafkaFailed(f"Apache Kafka {self.version} ended while starting: {end_of(self.server_log)}")
             try:
                 answer = exchange(self.bootstrap, _API_VERSIONS_REQUEST, timeout=5)
             except CaptureError:
@@ -267,42 +212,8 @@ class ApacheKafka:
                 raise KafkaFailed(f"Apache Kafka {self.version} answered ApiVersions with error {error_code}")
             return
         raise KafkaFailed(
-            f"Apache Kafka {self.version} did not answer in {_START_SECONDS} s: {_end_of(self.server_log)}"
+            f"Apache Kafka {self.version} did not answer in {_START_SECONDS} s: {end_of(self.server_log)}"
         )
-
-    def _reap(self) -> None:
-        # The process goes first: a watchdog that were called off before it would leave a gap.
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        if self._watchdog is not None:
-            self._watchdog.communicate(b"done\n")
-            self._watchdog = None
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, outside the range from which the system serves outgoing connections.
-
-    Inside that range a client that tries to reconnect to a stopped broker can be given the broker's own port and end up
-    connected to itself.
-    """
-    try:
-        first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        first_ephemeral = 32768
-    highest = first_ephemeral if first_ephemeral > 12000 else 32768
-    choose = random.SystemRandom()
-    ports: list[int] = []
-    while len(ports) < count:
-        port = choose.randrange(10000, highest)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 def _as_property(value: object) -> str:
@@ -325,15 +236,3 @@ def _write_logging(directory: Path) -> None:
             "log4j.appender.console.layout=org.apache.log4j.PatternLayout\n"
             f"log4j.appender.console.layout.ConversionPattern={pattern}\n"
         )
-
-
-def _end_of(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-25:])
-
-
-@atexit.register
-def _close_forgotten() -> None:
-    for kafka in list(_open):
-        # A forked child inherits the set but not the processes.
-        if kafka._owner == os.getpid():
-            kafka.close()

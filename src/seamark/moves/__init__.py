@@ -11,8 +11,9 @@ Plans are streamed, so the number of groups is not bounded by memory; a journal 
 
 from __future__ import annotations
 
+from seamark.moves.account import GroupOutcome, Summary
 from seamark.moves.aims import Aim, Aiming, ClusterLogs, SameLogs
-from seamark.moves.applying import GroupOutcome, Mover, Summary
+from seamark.moves.applying import Mover
 from seamark.moves.cluster_aims import OtherCluster
 from seamark.moves.errors import MoveBegun, MoveIncomplete, MoveInterrupted, MoveInUse
 from seamark.moves.journal import Journal, Progress

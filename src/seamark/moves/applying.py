@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from seamark.errors import SeamarkError
-from seamark.moves.batches import portions
+from seamark.moves.account import ALREADY, FAILED, HELD, MOVED, Account, GroupOutcome, Summary
 from seamark.moves.errors import MoveInterrupted
 from seamark.moves.journal import Journal, Progress
 from seamark.moves.move import GroupMove, as_stored, good_offsets
@@ -21,43 +21,9 @@ from seamark.moves.move_file import MoveFile
 from seamark.moves.read_back import lost_connection, unmade
 from seamark.moves.sides import Side
 from seamark.plans.decisions import Standing, describe, standing_of
-from seamark.plans.errors import PlanError, some
+from seamark.plans.errors import some
 from seamark.plans.plan import Change, is_same
 from seamark.stores.contract import GroupOffsets, Outcomes
-
-MOVED = "moved"
-ALREADY = "already"
-HELD = "held back"
-FAILED = "failed"
-RETURNED = "returned"
-
-
-class GroupOutcome(NamedTuple):
-    """What came of one group; ``offsets`` is how many were written, ``reason`` a sentence unless it is as planned."""
-
-    group: str
-    to_group: str
-    offsets: int
-    result: str
-    reason: str = ""
-
-
-@dataclass(slots=True)
-class Summary:
-    """Counts by result; ``offsets`` is how many were written."""
-
-    groups: int
-    offsets: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, outcome: GroupOutcome) -> None:
-        self.counts[outcome.result] = self.counts.get(outcome.result, 0) + 1
-        self.offsets += outcome.offsets
-
-    @property
-    def left(self) -> int:
-        """Groups that are not as planned."""
-        return self.counts.get(HELD, 0) + self.counts.get(FAILED, 0)
 
 
 class _Numbered(NamedTuple):
@@ -77,12 +43,15 @@ class Mover:
     partial: bool = False
     allow_active_source: bool = False
     source_is_fresh: bool = False
-    summary: Summary = field(init=False)
-    _said: list[GroupOutcome] = field(init=False, default_factory=list)
+    _account: Account = field(init=False)
     _lost_topics: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.summary = Summary(self.plan.totals.groups)
+        self._account = Account(self.plan.totals.groups)
+
+    @property
+    def summary(self) -> Summary:
+        return self._account.summary
 
     def run(self) -> Summary:
         """Move what is left of the plan, and give the counts alone."""
@@ -99,19 +68,7 @@ class Mover:
         self.target.check_is(self.plan.header.target)
         self._lost_topics = self._changed_topics()
         numbered = (_Numbered(number, move) for number, move in enumerate(self.plan))
-        for portion in portions(numbered, size=lambda each: len(each.move.moves)):
-            try:
-                self._apply(portion)
-            except SeamarkError as error:
-                yield from self._drained()
-                if isinstance(error, PlanError):
-                    raise
-                raise self._interrupted(error) from error
-            yield from self._drained()
-
-    def _drained(self) -> list[GroupOutcome]:
-        said, self._said = self._said, []
-        return said
+        yield from self._account.through(numbered, lambda each: len(each.move.moves), self._apply, self._interrupted)
 
     def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
         moved, begun = self.journal.count(Progress.MOVED), self.journal.count(Progress.BEGUN)
@@ -136,7 +93,7 @@ class Mover:
         waiting = []
         for each in portion:
             if self.journal.state(each.number) is Progress.MOVED:
-                self._say(each.move, ALREADY, "moved by an earlier run")
+                self._account.say(each.move, ALREADY, "moved by an earlier run")
             elif obstacle := self._obstacle(each.move):
                 self._hold(each, obstacle)
             else:
@@ -188,7 +145,7 @@ class Mover:
         # Nothing to write is as good as written: the target is as planned.
         self.journal.note(Progress.MOVED, [each.number for each in done], now_ms=self.now_ms())
         for each in done:
-            self._say(each.move, ALREADY)
+            self._account.say(each.move, ALREADY)
         return ready
 
     def _source_moved(self, move: GroupMove, source: Mapping[str, GroupOffsets]) -> str:
@@ -228,20 +185,17 @@ class Mover:
             move = each.move
             reason = unmade(left, there[move.to_group], outcomes.get(move.to_group, {}), failure)
             if reason:
-                self._say(move, FAILED, reason)
+                self._account.say(move, FAILED, reason)
             elif reason := self._source_moved(move, source):
-                self._say(move, FAILED, f"{reason}, or roll it back", written=len(left))
+                self._account.say(move, FAILED, f"{reason}, or roll it back", written=len(left))
             else:
                 finished.append((each, left))
         self.journal.note(Progress.MOVED, [each.number for each, _ in finished], now_ms=self.now_ms())
         for each, left in finished:
-            self._say(each.move, MOVED, written=len(left))
+            self._account.say(each.move, MOVED, written=len(left))
 
     def _hold(self, each: _Numbered, reason: str) -> None:
         is_begun = self.journal.state(each.number) is Progress.BEGUN
-        self._say(each.move, HELD, f"{reason}; an earlier run had begun to set its offsets" if is_begun else reason)
-
-    def _say(self, move: GroupMove, result: str, reason: str = "", written: int = 0) -> None:
-        outcome = GroupOutcome(move.group, move.to_group, written, result, reason)
-        self.summary.add(outcome)
-        self._said.append(outcome)
+        self._account.say(
+            each.move, HELD, f"{reason}; an earlier run had begun to set its offsets" if is_begun else reason
+        )

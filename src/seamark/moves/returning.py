@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from seamark.errors import SeamarkError
-from seamark.moves.applying import ALREADY, FAILED, HELD, RETURNED, GroupOutcome, Summary
-from seamark.moves.batches import portions
+from seamark.moves.account import ALREADY, FAILED, HELD, RETURNED, Account, GroupOutcome, Summary
 from seamark.moves.errors import MoveInterrupted
 from seamark.moves.journal import Journal, Progress
 from seamark.moves.move import GroupMove, as_stored, good_offsets
@@ -20,7 +19,7 @@ from seamark.moves.move_file import MoveFile
 from seamark.moves.read_back import lost_connection, unmade
 from seamark.moves.sides import Side
 from seamark.plans.decisions import Standing, describe, standing_of
-from seamark.plans.errors import PlanError, some
+from seamark.plans.errors import some
 from seamark.plans.plan import Change
 from seamark.stores.contract import Outcomes
 
@@ -36,11 +35,14 @@ class Returner:
     journal: Journal
     now_ms: Callable[[], int]
     dry_run: bool = False
-    summary: Summary = field(init=False)
-    _said: list[GroupOutcome] = field(init=False, default_factory=list)
+    _account: Account = field(init=False)
 
     def __post_init__(self) -> None:
-        self.summary = Summary(self.journal.count(Progress.BEGUN) + self.journal.count(Progress.MOVED))
+        self._account = Account(self.journal.count(Progress.BEGUN) + self.journal.count(Progress.MOVED))
+
+    @property
+    def summary(self) -> Summary:
+        return self._account.summary
 
     def run(self) -> Summary:
         """Give back what is left, and give the counts alone."""
@@ -59,21 +61,12 @@ class Returner:
             for index, move in enumerate(self.plan)
             if self.journal.state(index) in (Progress.BEGUN, Progress.MOVED)
         )
-        for portion in portions(numbered, size=lambda each: len(each[1].moves)):
-            try:
-                self._return(portion)
-            except SeamarkError as error:
-                yield from self._drained()
-                if isinstance(error, PlanError):
-                    raise
-                left = self.journal.count(Progress.MOVED) + self.journal.count(Progress.BEGUN)
-                how_far = f"groups that are not back yet: {left} of {self.summary.groups}"
-                raise MoveInterrupted(error, how_far, "the same command does the rest") from error
-            yield from self._drained()
+        yield from self._account.through(numbered, lambda each: len(each[1].moves), self._return, self._interrupted)
 
-    def _drained(self) -> list[GroupOutcome]:
-        said, self._said = self._said, []
-        return said
+    def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
+        left = self.journal.count(Progress.MOVED) + self.journal.count(Progress.BEGUN)
+        how_far = f"groups that are not back yet: {left} of {self.summary.groups}"
+        return MoveInterrupted(error, how_far, "the same command does the rest")
 
     def _return(self, portion: Sequence[Numbered]) -> None:
         names = [move.to_group for _, move in portion]
@@ -95,20 +88,20 @@ class Returner:
                 if standing is Standing.DONE
             ]
             if moved:
-                self._say(move, HELD, f"moved since by somebody else: {some(moved)}")
+                self._account.say(move, HELD, f"moved since by somebody else: {some(moved)}")
             elif not back:
                 done.append((index, move))
             elif move.to_group in obstacles:
-                self._say(move, HELD, obstacles[move.to_group])
+                self._account.say(move, HELD, obstacles[move.to_group])
             else:
                 ready.append((index, move, back))
         if not self.dry_run:
             self.journal.note(Progress.RETURNED, [index for index, _ in done], now_ms=self.now_ms())
         for _, move in done:
-            self._say(move, ALREADY)
+            self._account.say(move, ALREADY)
         if self.dry_run:
             for _, move, back in ready:
-                self._say(move, RETURNED, written=len(back))
+                self._account.say(move, RETURNED, written=len(back))
         elif ready:
             self._give_back(ready)
 
@@ -138,14 +131,9 @@ class Returner:
         for index, move, back in ready:
             reason = unmade(back, there[move.to_group], outcomes.get(move.to_group, {}), failure)
             if reason:
-                self._say(move, FAILED, reason)
+                self._account.say(move, FAILED, reason)
             else:
                 finished.append((index, move, back))
         self.journal.note(Progress.RETURNED, [index for index, _, _ in finished], now_ms=self.now_ms())
         for _, move, back in finished:
-            self._say(move, RETURNED, written=len(back))
-
-    def _say(self, move: GroupMove, result: str, reason: str = "", written: int = 0) -> None:
-        outcome = GroupOutcome(move.group, move.to_group, written, result, reason)
-        self.summary.add(outcome)
-        self._said.append(outcome)
+            self._account.say(move, RETURNED, written=len(back))
