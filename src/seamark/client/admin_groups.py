@@ -16,7 +16,7 @@ from seamark.client.admin_retries import settle
 from seamark.client.admin_topics import fetch_topics
 from seamark.client.admin_types import GroupDescription, GroupListing, GroupMember
 from seamark.client.deadline import Deadline
-from seamark.client.errors import BrokerError, ClientError, broker_error
+from seamark.client.errors import BrokerError, ClientError, UnsupportedByBroker, broker_error
 from seamark.client.metadata_cache import Node
 from seamark.client.network import NetworkClient
 from seamark.client.requests import ByVersion
@@ -95,14 +95,25 @@ async def describe_groups(
     results = await settle(
         names, asking.attempt, operation="describing groups", config=network.config, deadline=deadline
     )
-    missing = [name for name in results.errors if _is_not_found(results.errors[name])]
+    missing = {name for name, error in results.errors.items() if _is_not_found(error)}
     if missing and not listings:
         # A share or streams group is found by neither question, only in the list.
-        for each in await list_groups(network, coordinators, deadline):
-            if each.group_id in missing and each.type in _OTHER_TYPES:
+        for each in await _list_other_types(network, coordinators, deadline):
+            if each.group_id in missing:
                 results.values_by_key[each.group_id] = _as_listed(each)
                 del results.errors[each.group_id]
     return results
+
+
+async def _list_other_types(
+    network: NetworkClient, coordinators: GroupCoordinators, deadline: Deadline
+) -> list[GroupListing]:
+    """The groups that no question describes. The whole list would be long, where thousands of groups are asked for."""
+    try:
+        return await list_groups(network, coordinators, deadline, types=_OTHER_TYPES)
+    except UnsupportedByBroker:
+        # Brokers that cannot filter by type are older than those types.
+        return []
 
 
 class _Describe:

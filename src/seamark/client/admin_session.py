@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from seamark.client.admin_coordinators import GroupCoordinators
 from seamark.client.config import AdminConfig
@@ -19,9 +19,18 @@ class AdminSession:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         self.config = AdminConfig.from_options(config, keywords)
+        self._options, self._keywords = config, keywords
         self._io = IoThread.get()
         self._network = NetworkClient(self.config)
         self._coordinators = GroupCoordinators(self._network)
+
+    def another(self) -> Self:
+        """A client with the same options and connections of its own.
+
+        A broker answers the requests of one connection one after the other; those that have to wait for the disk of a
+        broker or its replicas wait side by side only on several.
+        """
+        return type(self)(self._options, **self._keywords)
 
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline.after(timeout, self.config.default_api_timeout_ms)

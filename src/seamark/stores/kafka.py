@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import cycle, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 # One OffsetFetch for so many groups: with hundreds of partitions each an answer is still a few megabytes.
 _READ_AT_ONCE = 200
 _DESCRIBED_AT_ONCE = 500
-# Each commit waits for its own append, so several are under way.
+# Each commit waits for its own append, so several are under way, on several connections: a broker takes up the next
+# request of a connection only when it has answered the one before.
 _WRITTEN_AT_ONCE = 16
+_WRITING_CLIENTS = 4
 
 
 class KafkaStore:
@@ -49,6 +51,7 @@ class KafkaStore:
         self.name = f"kafka {','.join(self._admin.config.bootstrap_servers)}"
         self._is_closed = False
         self._pool: ThreadPoolExecutor | None = None
+        self._writers: list[Admin] = []
         self._can_ask_for_stable = True
 
     @property
@@ -107,8 +110,9 @@ class KafkaStore:
         waiting: deque[tuple[str, Future[Outcomes]]] = deque()
         while batch := list(islice(coming, _WRITTEN_AT_ONCE)):
             refusals = self._refusals([group for group, _ in batch])
-            for group, offsets in batch:
-                waiting.append((group, self._workers().submit(self._write_group, group, offsets, refusals.get(group))))
+            for (group, offsets), admin in zip(batch, cycle(self._writing_clients(len(batch)))):
+                write = self._workers().submit(self._write_group, admin, group, offsets, refusals.get(group))
+                waiting.append((group, write))
             # The next batch is looked at and sent while this one is being stored.
             while len(waiting) > _WRITTEN_AT_ONCE:
                 yield _finished(waiting.popleft())
@@ -126,7 +130,7 @@ class KafkaStore:
             return dict.fromkeys(groups, error)
 
     def _write_group(
-        self, group: str, offsets: Mapping[TopicPartition, StoredOffset], refusal: StoreError | None
+        self, admin: Admin, group: str, offsets: Mapping[TopicPartition, StoredOffset], refusal: StoreError | None
     ) -> Outcomes:
         outcomes: Outcomes = dict.fromkeys(offsets, refusal)
         if refusal is not None:
@@ -142,7 +146,7 @@ class KafkaStore:
         for portion in commit_portions(group, wanted):
             try:
                 # The whole batch of groups has been looked at.
-                failed = self.admin.alter_group_offsets(group, dict(portion), look_first=False).errors
+                failed = admin.alter_group_offsets(group, dict(portion), look_first=False).errors
             except ClientError as error:
                 outcomes |= dict.fromkeys(portion, self._fault(error))
             else:
@@ -190,6 +194,14 @@ class KafkaStore:
             self._pool = ThreadPoolExecutor(_WRITTEN_AT_ONCE, "seamark-store")
         return self._pool
 
+    def _writing_clients(self, groups: int) -> list[Admin]:
+        """Whom to write with; looking at the next batch does not have to wait for them."""
+        if groups == 1 and not self._writers:
+            return [self.admin]
+        if not self._writers:
+            self._writers = [self.admin.another() for _ in range(_WRITING_CLIENTS)]
+        return self._writers
+
     def _fault(self, error: SeamarkError) -> StoreError:
         if isinstance(error, MemberFenced):
             # How a broker answers a commit from outside to a group that has members.
@@ -207,6 +219,8 @@ class KafkaStore:
         self._is_closed = True
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        for writer in self._writers:
+            writer.close()
         if self._is_ours:
             self._admin.close()
 
