@@ -2,8 +2,7 @@
 
 Small frames are cut out of one scratch buffer that the socket writes into. The rest of a frame that does not fit is
 received straight into a buffer of the frame's own, which is handed over without another copy: fetched records, the bulk
-of all bytes, are copied once, by the system. A large buffer is memory that the system gives and takes back as a whole:
-the allocator, which serves other threads from other places, would keep three times what is in use.
+of all bytes, are copied once, by the system.
 
 Invariant: no more memory is taken than ``_STEP`` bytes or four times what has really arrived, so an announced length
 alone reserves nothing much.
@@ -12,19 +11,15 @@ alone reserves nothing much.
 from __future__ import annotations
 
 import struct
-from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 from seamark.errors import BadLength
 
 _SCRATCH_BYTES = 16_384
 # What is reserved for a frame on the strength of its announced length: a full fetch of four partitions.
 _STEP = 4 << 20
-_LARGE = 256 << 10
 # Answers larger than this are taken for something else than Kafka's protocol: an HTTP or TLS greeting read as a length
 # is above it, and fetch.max.bytes is 50 MB by default.
 MAX_RESPONSE_BYTES = 256 << 20
-
-Room = bytearray | mmap
 
 _LENGTH = struct.Struct(">i")
 
@@ -41,7 +36,7 @@ class FrameReceiver:
         # How much of the scratch buffer is filled; always begins with a length prefix.
         self._end = 0
         # The frame under way that has a buffer of its own, how much of it has arrived, and its announced size.
-        self._frame: Room | None = None
+        self._frame: bytearray | None = None
         self._filled = 0
         self._frame_bytes = 0
 
@@ -95,7 +90,7 @@ class FrameReceiver:
         return frames
 
     def _begin_frame(self, length: int, position: int) -> None:
-        frame = _room(min(length, _STEP))
+        frame = bytearray(min(length, _STEP))
         self._filled = self._end - position
         frame[: self._filled] = self._view[position : self._end]
         self._frame = frame
@@ -103,10 +98,6 @@ class FrameReceiver:
 
     def _grow(self) -> None:
         assert self._frame is not None
-        larger = _room(min(self._frame_bytes, 4 * self._filled))
-        larger[: self._filled] = memoryview(self._frame)[: self._filled]
+        larger = bytearray(min(self._frame_bytes, 4 * self._filled))
+        larger[: self._filled] = self._frame
         self._frame = larger
-
-
-def _room(size: int) -> Room:
-    return bytearray(size) if size < _LARGE else mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)

@@ -107,8 +107,9 @@ class ParallelConsumer:
         self._group: str = config["group.id"]
         # The group waits for a member that gives partitions up, but no longer than this.
         self._revoke_s = min(drain, 0.8 * _milliseconds(config.get("max.poll.interval.ms", 300_000)) / 1000)
-        # A quarter of what may be held is fetched ahead, as bytes; the rest is for records at work.
-        self._port = open_port(client, config, max(1 << 20, buffer_bytes // 4))
+        # An eighth of what may be held is fetched ahead, as bytes; the rest is for records at work. More would only be
+        # memory: the allocator keeps two or three times what fetched frames of all sizes take up.
+        self._port = open_port(client, config, max(1 << 20, buffer_bytes // 8))
         self._state = State.NEW
         self._runtime: Runtime | None = None
         self._thread: threading.Thread | None = None
