@@ -5,7 +5,7 @@ size: commits of 2,000 groups on 5 partitions each, every hundredth a generation
 OffsetsMessageFormatter in the console consumer with the console tools' own Java settings, from the start of its process
 to its end, its output read from a pipe and counted (decode) or written to a file (tables).
 
-``decode`` counts commits, tombstones and generations per group in a fresh Python process, its start included;
+``decode`` is ``seamark audit totals`` from start to end: commits, tombstones and generations per group, as JSON;
 ``through_spark_records_per_s`` is the same as a fresh Spark program. ``tables`` is a run of the job into an empty lake
 in a session that has run before, from the call to the published version. ``growth`` is the job's time for 10 million
 commits in our broker's log over its time for 1 million; ``driver_growth_mb`` is by how much the driver's Python process
@@ -16,13 +16,14 @@ SEAMARK_BENCH_QUICK=1 uses a tenth of the records and fewer runs.
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -54,12 +55,9 @@ GROUPS, PARTITIONS = 2000, 5
 FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 CONSOLE_JAVA = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 
-DECODE = """
-import sys
-from seamark.spark.offsets.decode_totals import totals
-found = totals({"bootstrap.servers": sys.argv[1]})
-print(sum(found["commits"].to_pylist()) + sum(found["generations"].to_pylist()), found.num_rows)
-"""
+# Where the tests' helpers and this checkout's package are found.
+_IMPORTED_FROM = os.pathsep.join(str(Path(__file__).parents[1] / each) for each in (".", "src"))
+SEAMARK = str(Path(sys.executable).with_name("seamark"))
 THROUGH_SPARK = """
 import sys
 from seamark.spark.offsets.decode_totals import totals_on_spark
@@ -82,10 +80,19 @@ def measure() -> Iterator[dict[str, object]]:
 
 
 def decode(kafka: ApacheKafka, directory: Path) -> dict[str, object]:
-    def ours() -> float:
-        return program(DECODE, kafka.bootstrap, directory)
+    file = directory / "program.py"
+    file.write_text(THROUGH_SPARK)
 
-    through_spark = statistics.median(program(THROUGH_SPARK, kafka.bootstrap, directory) for _ in range(min(RUNS, 3)))
+    def ours() -> float:
+        def count(told: str) -> int:
+            return sum(row["commits"] + row["generations"] for row in json.loads(told))
+
+        return program([SEAMARK, "audit", "totals", "--json", "--bootstrap", kafka.bootstrap], count)
+
+    def on_spark() -> float:
+        return program([sys.executable, str(file), kafka.bootstrap], lambda told: int(told.split()[0]))
+
+    through_spark = statistics.median(on_spark() for _ in range(min(RUNS, 3)))
     return compare(
         "offsets_lake.decode", "records/s", "higher", ours, lambda: formatter(kafka), RUNS,
         through_spark_records_per_s=round(through_spark),
@@ -146,17 +153,13 @@ def filled_lake(spark: object, bootstrap: str, records: int) -> tuple[float, flo
     return seconds, (psutil.Process().memory_info().rss + live) / 1e6
 
 
-def program(source: str, bootstrap: str, directory: Path) -> float:
-    """Records per second of a fresh process."""
-    file = directory / "program.py"
-    file.write_text(source)
-    environment = {**os.environ, **spark_environment(), "PYTHONPATH": str(Path(__file__).parents[1])}
+def program(command: list[str], count: Callable[[str], int]) -> float:
+    """Records per second of a fresh process, which says how many it counted."""
+    environment = {**os.environ, **spark_environment(), "PYTHONPATH": _IMPORTED_FROM}
     began = time.perf_counter()
-    run = subprocess.run(
-        [sys.executable, str(file), bootstrap], env=environment, capture_output=True, text=True, check=True, timeout=600
-    )
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
     seconds = time.perf_counter() - began
-    records = int(run.stdout.split()[0])
+    records = count(run.stdout)
     if not RECORDS < records < RECORDS + 1000:
         raise AssertionError(f"decoded {records} records, not {RECORDS} and a few")
     return records / seconds

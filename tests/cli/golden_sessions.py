@@ -18,6 +18,7 @@ SESSIONS: dict[str, list[str]] = {
         "groups export --all --csv",
     ],
     "lag": ["lag", "lag --partitions shipping billing", "lag --fail-over 500", "lag --fail-over 1h reports --json"],
+    "audit": ["audit totals", "audit totals --top 2 --csv"],
     "resets": [
         "groups reset reports --to shift:-20",
         "groups reset reports --to shift:-20 --plan back.json",

@@ -3,6 +3,7 @@
     seamark audit --bootstrap HOST:PORT --out DIR [--report FILE.html]
     seamark audit as-of TIME --lake DIR [--group G] [--plan FILE] [--apply]
     seamark audit diff TIME TIME --lake DIR
+    seamark audit totals --bootstrap HOST:PORT
 
 Progress goes to standard error, what was found to standard output. An interruption leaves the lake as the last
 finished step published it.
@@ -43,6 +44,7 @@ _Rules = Annotated[
 ]
 _Lake = Annotated[str, typer.Option("--lake", "--out", metavar="DIR", help="The lake.")]
 _Groups = Annotated[list[str], typer.Option("--group", metavar="GROUP", help="Only this group; may be repeated.")]
+_Top = Annotated[int, typer.Option("--top", metavar="N", min=0, help="Only the N groups that commit most; 0: all.")]
 _Time = Annotated[str, typer.Argument(metavar="TIME", help="As 2026-11-15T08:00:00Z; UTC if it names no zone.")]
 
 _OFFSETS = (
@@ -62,6 +64,14 @@ _CHANGES = (
     Column("CHANGE", "change", is_number=True),
     Column("WHAT", "what"),
     Column("COMMITTED-AT", "committed_at"),
+)
+_TOTALS = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("COMMITS", "commits", is_number=True),
+    Column("TOMBSTONES", "tombstones", is_number=True),
+    Column("GENERATIONS", "generations", is_number=True),
+    Column("OTHERS", "others", is_number=True),
+    Column("LAST-RECORD", "last_record"),
 )
 
 audit_app = typer.Typer(
@@ -208,6 +218,37 @@ def diff(
             for row in found.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
         )  # fmt: skip
         write_rows(_CHANGES, rows, chosen_form(as_json, as_csv))
+
+
+@audit_app.command("totals")
+def totals(
+    top: _Top = 0,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Show who commits how much, without a lake.
+
+    Counts the whole offsets topic. The group without a name is that of records which tell none.
+    """
+    settings = client_config(bootstrap, config, option)
+    from seamark.cli.audit_spark import require_packages
+
+    require_packages()
+    from seamark.spark.offsets.decode_totals import totals as counted
+
+    # Starting Spark would take longer than counting millions of records here.
+    found = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])
+    rows = (
+        (
+            row["group"], row["commits"], row["tombstones"], row["generations"], row["others"],
+            _time_text(row["last_ms"]),
+        )
+        for row in found.slice(0, top or found.num_rows).to_pylist()
+    )  # fmt: skip
+    write_rows(_TOTALS, rows, chosen_form(as_json, as_csv))
 
 
 def _directory(context: typer.Context, lake: str) -> str:

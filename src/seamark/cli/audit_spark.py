@@ -33,9 +33,14 @@ def require_spark() -> None:
     """One sentence if the audit cannot run here, before anything is begun: NoJava or MissingExtra."""
     from seamark.spark.local_session import find_java
 
+    require_packages()
+    find_java()
+
+
+def require_packages() -> None:
+    """MissingExtra if what reads the offsets topic is not installed."""
     if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numba")):
         raise MissingExtra("seamark audit", "spark")
-    find_java()
 
 
 @contextmanager
