@@ -6,9 +6,9 @@ import pytest
 
 from seamark.client import Consumer, Offset, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.monitor.ages import ages
 from seamark.monitor.scan import bounds_of, scan
 from seamark.rules.lag import Basis
+from seamark.rules.time_probe import ages_at
 from tests.support.produced import produce
 
 
@@ -68,7 +68,7 @@ def test_the_age_of_the_first_unread_record_is_found_by_asking_for_times(kafka_l
     partition = TopicPartition(topic, 0)
     for minutes in (600, 60, 10, 5):
         produce(kafka_like.bootstrap, partition, [b"x"] * 10, now_ms - minutes * 60_000)
-    found = {position: ages(admin, {partition: (position, 40)}, now_ms)[partition] for position in (0, 15, 25, 39, 40)}
+    found = ages_at({partition: ((0, 15, 25, 39, 40), 40)}, now_ms, admin.list_offsets)[partition]
     assert found[40].seconds == 0
     for position, minutes in ((0, 600), (15, 60), (25, 10), (39, 5)):
         assert abs(found[position].seconds - minutes * 60) <= found[position].error + 0.1

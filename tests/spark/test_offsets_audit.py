@@ -19,23 +19,7 @@ from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
 from seamark.errors import SeamarkError
 from seamark.spark.offsets.lake import Lake
-from tests.support.commands import command_runner
 from tests.support.external_tools import java
-
-
-@pytest.fixture
-def seamark(capsys, monkeypatch, tmp_path, spark):
-    """Runs a command in a directory of its own, on the Spark session of the tests."""
-    from seamark.cli import audit_spark
-
-    @contextlib.contextmanager
-    def session(_, **options):
-        yield spark
-
-    monkeypatch.setattr(audit_spark, "spark_session", session)
-    monkeypatch.chdir(tmp_path)
-    run = command_runner(capsys, monkeypatch)
-    return lambda *arguments: run(*map(str, arguments))
 
 
 class World:
@@ -180,17 +164,6 @@ def test_a_group_that_the_lake_does_not_know_is_no_plan_without_changes(seamark,
     )  # fmt: skip
     assert ran.code == 1
     assert "the lake has no offset of group 'biling' at" in ran.err
-
-
-def test_a_hidden_topic_is_told_with_the_way_round_it(seamark, world, tmp_path):
-    with Broker() as hidden, Admin(bootstrap_servers=hidden.bootstrap) as admin:
-        hidden.create_topic("orders")
-        admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0}).raise_if_failed()
-        hidden.faults.fail("ListOffsets", "TOPIC_AUTHORIZATION_FAILED", times=1000)
-        ran = seamark("audit", "--bootstrap", hidden.bootstrap, "--out", "hidden")
-    assert ran.code == 1
-    assert ran.err.splitlines()[-1].endswith("give --source sampler")
-    assert "__consumer_offsets may not be read" in ran.err
 
 
 def test_without_java_or_without_spark_one_sentence_says_what_to_install(seamark, monkeypatch, world):

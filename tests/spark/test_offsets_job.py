@@ -226,20 +226,6 @@ def test_a_cluster_on_which_nobody_has_committed_gives_an_empty_lake(spark, tmp_
     assert Lake.open(tmp_path / "lake").read(spark, "commits").count() == 0
 
 
-def test_a_topic_that_may_not_be_read_is_a_sentence_that_proposes_the_sampler(spark, tmp_path, monkeypatch):
-    from seamark.client.errors import broker_error
-    from seamark.spark.cluster import KafkaCluster
-    from seamark.wire.error_codes import ErrorCode
-
-    def refuse(self, names):
-        raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Metadata", "topic __consumer_offsets")
-
-    monkeypatch.setattr(KafkaCluster, "topics", refuse)
-    with Broker() as broker, pytest.raises(TopicNotReadable, match=r"may not be read .* or use the sampler"):
-        job.run(spark, tmp_path / "lake", config={"bootstrap.servers": broker.bootstrap})
-    assert Lake.open(tmp_path / "lake").version == 0
-
-
 def test_an_error_in_a_task_is_one_sentence_and_publishes_nothing(spark, tmp_path, our_broker, fresh_name):
     config = {"bootstrap.servers": our_broker.bootstrap}
     topic = fresh_name("task-error")

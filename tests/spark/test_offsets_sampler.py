@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from seamark import Broker
 from seamark.client import Admin, Offset, Producer, TopicPartition
 from seamark.spark.offsets import job
 from seamark.spark.offsets.job_errors import LakeJobFailed
@@ -96,6 +97,13 @@ def test_a_lake_that_reads_the_topic_takes_no_commits_from_the_sampler(our_broke
     lake = Lake.open(tmp_path / "lake")
     assert lake.read(spark, "commits").where(f"group = '{group}'").count() == 1
     assert lake.read(spark, "lag").where(f"group = '{group}'").select("time").distinct().count() == 2
+
+
+def test_a_look_that_sees_no_group_says_what_may_be_missing(spark, tmp_path, caplog):
+    with Broker() as broker:
+        job.run(spark, tmp_path / "lake", source="sampler", config={"bootstrap.servers": broker.bootstrap})
+
+    assert "there is none, or Describe on groups is missing" in caplog.text
 
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(spark, tmp_path, our_broker, monkeypatch):

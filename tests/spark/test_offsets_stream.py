@@ -40,7 +40,7 @@ def committing(our_broker, fresh_name):
 def started(spark, path, committing, checkpoint, trigger, **more):
     """A stream that has begun; Spark gives its source ten seconds to connect back, which a busy machine may exceed."""
     for _ in range(4):
-        made = job.stream(spark, path, committing.config, checkpoint, trigger, **more)
+        made = stream(spark, path, committing.config, checkpoint, trigger, **more)
         end = time.monotonic() + 120
         while made.query.isActive and not made.query.recentProgress and time.monotonic() < end:
             time.sleep(0.1)

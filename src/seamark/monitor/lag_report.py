@@ -5,20 +5,16 @@ The time of a topic is that of its partition furthest behind: an average would h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from seamark.client.admin import Admin
-from seamark.monitor.ages import ages
 from seamark.monitor.scan import GroupView, PartitionView, Scan
 from seamark.rules.lag import Basis
-from seamark.rules.time_lag import Anchor, TimeLag, time_lag
+from seamark.rules.time_lag import TimeLag
+from seamark.rules.time_probe import ages_at
 from seamark.topic_partition import TopicPartition
-
-# Places of one log that are asked about, each of which takes some requests.
-_MOST_PLACES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,57 +33,21 @@ class LagRow:
 def group_ages(
     admin: Admin, scan: Scan, now_ms: int, *, reset: str = "earliest", timeout: float | None = None
 ) -> dict[tuple[str, TopicPartition], TimeLag]:
-    """The time lag of every partition of every group, with a bounded number of questions.
-
-    Groups that stand at different places of one partition are asked about in rounds of their own, but not more than a
-    few: between the places that were asked about, the others are estimated, and their error says so.
-    """
-    waiting: dict[TopicPartition, dict[int, list[str]]] = {}
-    ends: dict[TopicPartition, int] = {}
+    """The time lag of every partition of every group, with a bounded number of questions."""
+    standing: dict[tuple[str, TopicPartition], int] = {}
+    places: dict[TopicPartition, tuple[set[int], int]] = {}
     for view in scan.groups:
         for each in view.partitions:
             position = position_of(each, reset)
             if position is not None and each.bounds.log_end is not None:
-                waiting.setdefault(each.partition, {}).setdefault(position, []).append(view.group_id)
-                ends[each.partition] = each.bounds.log_end
-    places = {partition: _spread(sorted(positions)) for partition, positions in waiting.items()}
-    known: dict[TopicPartition, dict[int, TimeLag]] = {partition: {} for partition in waiting}
-    for turn in range(_MOST_PLACES):
-        asked = {each: (found[turn], ends[each]) for each, found in places.items() if turn < len(found)}
-        if not asked:
-            break
-        for partition, age in ages(admin, asked, now_ms, timeout=timeout).items():
-            known[partition][asked[partition][0]] = age
+                standing[view.group_id, each.partition] = position
+                places.setdefault(each.partition, (set(), each.bounds.log_end))[0].add(position)
+    found = ages_at(places, now_ms, lambda asked: admin.list_offsets(asked, timeout=timeout))
     return {
-        (group, partition): known[partition].get(position)
-        or age_between(position, ends[partition], now_ms, known[partition])
-        for partition, positions in waiting.items()
-        if known[partition]
-        for position, groups in positions.items()
-        for group in groups
+        (group, partition): found[partition][position]
+        for (group, partition), position in standing.items()
+        if partition in found
     }
-
-
-def _spread(positions: Sequence[int]) -> list[int]:
-    """A few of many, with the first and the last."""
-    if len(positions) <= _MOST_PLACES:
-        return list(positions)
-    return [positions[turn * (len(positions) - 1) // (_MOST_PLACES - 1)] for turn in range(_MOST_PLACES)]
-
-
-def age_between(position: int, log_end: int, now_ms: int, known: Mapping[int, TimeLag]) -> TimeLag:
-    """The time lag at a position, from those at others of the same log; their own errors are added to its error.
-
-    >>> age_between(50, 200, 100_000, {0: TimeLag(60.0, 1.0, "interpolated"), 100: TimeLag(40.0, 0.0, "read")})
-    TimeLag(seconds=50.0, error=11.0, method='interpolated')
-    """
-    exact = {place: age for place, age in known.items() if math.isfinite(age.error) and place < log_end}
-    anchors = [Anchor(place, round(now_ms - age.seconds * 1000)) for place, age in exact.items()]
-    found = time_lag(position, log_end, now_ms, anchors)
-    below = max((place for place in exact if place <= position), default=None)
-    above = min((place for place in exact if place > position), default=None)
-    slack = max((exact[place].error for place in (below, above) if place is not None), default=0.0)
-    return TimeLag(found.seconds, found.error + slack, found.method)
 
 
 def position_of(view: PartitionView, reset: str) -> int | None:

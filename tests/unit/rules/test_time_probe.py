@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.rules.time_probe import TimeProbe
+from seamark.rules.time_lag import Anchor
+from seamark.rules.time_probe import TimeProbe, ages_at
 
 
 def probed(written_at, position, now_ms):
@@ -45,3 +46,49 @@ def test_times_that_go_back_and_forth_end_the_search_with_an_answer(times, posit
 def test_a_group_that_has_caught_up_needs_no_question():
     found, asked = probed([1, 2, 3], 3, 1_000)
     assert (found.seconds, asked) == (0.0, 0)
+
+
+class Logs:
+    """Logs with a record every ten seconds; those in ``silent`` do not answer."""
+
+    def __init__(self, *silent):
+        self.silent = set(silent)
+
+    def ask(self, times):
+        answered = {}
+        for log, at in times.items():
+            found = next((offset for offset in range(100) if 10_000 * offset >= at), -1)
+            if log not in self.silent:
+                answered[log] = Anchor(found, 10_000 * found if found >= 0 else -1)
+        return answered
+
+
+def test_many_positions_of_many_logs_are_found_together():
+    found = ages_at({"a": ([10, 99, 100], 100), "b": ({50}, 100)}, 1_000_000, Logs().ask)
+    assert {log: sorted(ages) for log, ages in found.items()} == {"a": [10, 99, 100], "b": [50]}
+    for ages in found.values():
+        for position, age in ages.items():
+            true = 0 if position == 100 else 1000 - 10 * position
+            assert abs(age.seconds - true) <= age.error + 1e-9
+    assert found["a"][100].method == "caught up"
+
+
+def test_a_log_that_does_not_answer_is_left_out_and_keeps_no_other_from_being_asked():
+    found = ages_at({"a": ([10, 20], 100), "b": ([50], 100)}, 1_000_000, Logs("a").ask)
+    assert list(found) == ["b"]
+
+
+def test_a_log_that_falls_silent_is_known_as_far_as_it_answered():
+    logs = Logs()
+
+    def ask(times):
+        answer = logs.ask(times)
+        if "a" in answer and answer["a"].offset == 10:
+            logs.silent.add("a")
+        return answer
+
+    found = ages_at({"a": ([10, 20], 100)}, 1_000_000, ask)["a"]
+    assert (found[10].seconds, found[10].method) == (900.0, "read")
+    # Between what is known of the first and the end of the log.
+    assert found[20].method == "interpolated"
+    assert abs(found[20].seconds - 800) <= found[20].error

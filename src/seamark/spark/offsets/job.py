@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.spark.cluster import Cluster
-    from seamark.spark.offsets.stream import LakeStream
 
 log = logging.getLogger("seamark.spark")
 
@@ -76,7 +76,7 @@ def run(
         topic_id = lake.published.topic_id
         tasks: Sequence[Any]
         if source == "topic":
-            with _asking(options) as cluster:
+            with asking(options) as cluster:
                 topic_id, tasks = plan(cluster, options, lake.published)
         else:
             tasks = directory_tasks(Path(source), lake.published, before_of)
@@ -84,20 +84,6 @@ def run(
         publish_reports(lake, reports, topic_id=topic_id)
         merge_small_files(spark, lake)
     return summary_of(reports, time.monotonic() - began, lake.version)
-
-
-def stream(
-    spark: SparkSession,
-    lake_path: str | Path,
-    config: Mapping[str, Any],
-    checkpoint: str | Path,
-    trigger: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> LakeStream:
-    """Keep the lake up to date; see ``seamark.spark.offsets.stream.stream``."""
-    from seamark.spark.offsets.stream import stream as start
-
-    return start(spark, lake_path, config, checkpoint, trigger, **more)
 
 
 def topic_options(config: Mapping[str, Any], **more: str) -> ReadOptions:
@@ -121,19 +107,18 @@ def cluster_id(config: Mapping[str, Any]) -> str | None:
         return admin.describe_cluster().cluster_id or None
 
 
-class _asking:
+@contextmanager
+def asking(options: ReadOptions) -> Iterator[Cluster]:
     """A connection for planning; what the cluster refuses becomes a sentence about the topic."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._cluster = KafkaCluster(options.client)
-
-    def __enter__(self) -> Cluster:
-        return self._cluster
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._cluster.close()
-        if isinstance(error, ClientError) and is_refusal(error):
+    cluster = KafkaCluster(options.client)
+    try:
+        yield cluster
+    except ClientError as error:
+        if is_refusal(str(error)):
             raise TopicNotReadable(str(error)) from None
+        raise
+    finally:
+        cluster.close()
 
 
 def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[str | None, list[TopicTask]]:
@@ -199,4 +184,4 @@ def summary_of(reports: Sequence[Report], seconds: float, version: int) -> RunSu
     return RunSummary(sum(report.records for report in reports), rows, seconds, version)
 
 
-__all__ = ["RunSummary", "run", "stream"]
+__all__ = ["RunSummary", "run"]

@@ -30,9 +30,9 @@ class TopicNotReadable(LakeJobFailed):
         return type(self), (self.reason,)
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Whether the error says that something is not allowed."""
-    return "AUTHORIZATION_FAILED" in str(error)
+def is_refusal(sentence: str) -> bool:
+    """Whether an error says that a topic may not be read; a group that may not be described is another matter."""
+    return "TOPIC_AUTHORIZATION_FAILED" in sentence
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def translated() -> Iterator[None]:
         told = sentence_of(str(error))
         if told is None:
             raise
-        if "AUTHORIZATION_FAILED" in told:
+        if is_refusal(told):
             raise TopicNotReadable(told) from None
         raise LakeJobFailed(f"the job stopped and nothing was published: {told}") from None
 

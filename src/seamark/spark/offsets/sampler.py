@@ -81,6 +81,9 @@ def sample(
             look = look_once(spark, lake, config, with_commits=with_commits)
             _publish(lake, look)
             merge_small_files(spark, lake)
+        if not look.groups:
+            # Kafka leaves out of its list what may not be seen.
+            log.warning("the coordinators name no group: there is none, or Describe on groups is missing")
         if look.unknown:
             log.warning("%d groups or partitions did not answer the look of %d", look.unknown, look.time_ms)
         for table, file in look.files:

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from seamark.client import Admin
 from seamark.plans.cluster_reading import read_logs
+from seamark.plans.plan import LogRange
 from seamark.rules.lag import lag_of
 from seamark.rules.time_lag import TimeLag
-from seamark.rules.time_probe import TimeProbe
+from seamark.rules.time_probe import ages_at
 from seamark.spark.offsets.decode import done_ahead_column
 from seamark.spark.offsets.lake_files import LakeFiles
 from seamark.spark.offsets.sampler import SAMPLED, Look
@@ -26,8 +27,6 @@ from seamark.spark.offsets.schemas import file_schema
 from seamark.topic_partition import TopicPartition
 
 _UNIT = pa.timestamp("ms", tz="UTC")
-# Many groups at different offsets of one partition take turns; what is not narrowed by then has a wider error.
-_MOST_ROUNDS = 60
 
 
 class Standing(NamedTuple):
@@ -70,10 +69,10 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
         for group, each in described.items()
     ]  # fmt: skip
     ends = [
-        {"topic": each.topic, "partition": each.partition, "log_start": log[0], "log_end": log[1]}
+        {"topic": each.topic, "partition": each.partition, "log_start": log.log_start, "log_end": log.log_end}
         for each, log in logs.items()
     ]
-    lags = [_lag_row(each, logs.get(each.partition), ages.get((each.group, each.partition))) for each in standings]
+    lags = [_lag_row(each, logs.get(each.partition), ages.get(each.partition, {})) for each in standings]
     for table, rows in (("group_states", states), ("log_ends", ends), ("lag", lags)):
         _add(files, table, rows, now_ms)
     if kept is not None:
@@ -83,42 +82,25 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
 
 
 def _ages(
-    admin: Admin, standings: list[Standing], logs: Mapping[TopicPartition, Any], now_ms: int
-) -> dict[tuple[str, TopicPartition], TimeLag]:
-    """How old the first unread record of each group is; groups that stand at the same offset are asked for once."""
-    probes: dict[tuple[TopicPartition, int], TimeProbe] = {}
-    wanted: dict[tuple[str, TopicPartition], tuple[TopicPartition, int]] = {}
+    admin: Admin, standings: list[Standing], logs: Mapping[TopicPartition, LogRange], now_ms: int
+) -> dict[TopicPartition, dict[int, TimeLag]]:
+    """How old the records are at which groups stand; groups at the same offset are asked for once."""
+    places: dict[TopicPartition, tuple[set[int], int]] = {}
     for each in standings:
         log = logs.get(each.partition)
         if log is not None and each.offset is not None:
-            position = max(each.offset, log[0])
-            wanted[each.group, each.partition] = (each.partition, position)
-            probes.setdefault((each.partition, position), TimeProbe(position, log[1], now_ms))
-    for _ in range(_MOST_ROUNDS):
-        # One question per partition and round: a request can name a partition only once.
-        asked: dict[TopicPartition, tuple[int, TimeProbe]] = {}
-        for (partition, _), probe in probes.items():
-            at = probe.next_ask() if partition not in asked else None
-            if at is not None:
-                asked[partition] = (at, probe)
-        if not asked:
-            break
-        found = admin.list_offsets({partition: at for partition, (at, _) in asked.items()})
-        for partition, (at, probe) in asked.items():
-            if partition in found.errors:
-                probes = {place: each for place, each in probes.items() if place[0] != partition}
-            else:
-                probe.answered(at, found[partition].offset, found[partition].timestamp_ms)
-    return {key: probes[place].result() for key, place in wanted.items() if place in probes}
+            places.setdefault(each.partition, (set(), log.log_end))[0].add(max(each.offset, log.log_start))
+    return ages_at(places, now_ms, admin.list_offsets)
 
 
-def _lag_row(standing: Standing, log: Any, age: TimeLag | None) -> dict[str, Any]:
-    log_start, log_end = (None, None) if log is None else (log[0], log[1])
+def _lag_row(standing: Standing, log: LogRange | None, ages: Mapping[int, TimeLag]) -> dict[str, Any]:
+    log_start, log_end = (None, None) if log is None else log
     row: dict[str, Any] = {
         "group": standing.group, "topic": standing.partition.topic, "partition": standing.partition.partition,
         "committed": standing.offset, "log_start": log_start, "log_end": log_end,
         "lag": lag_of(standing.offset, log_start, log_end).records,
     }  # fmt: skip
+    age = None if standing.offset is None else ages.get(max(standing.offset, log_start or 0))
     if age is not None:
         error = None if math.isinf(age.error) else round(age.error * 1000)
         row |= {"time_lag_ms": round(age.seconds * 1000), "time_lag_error_ms": error, "method": age.method}

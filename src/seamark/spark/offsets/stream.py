@@ -16,8 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.spark.cluster import KafkaCluster
-from seamark.spark.offsets.job import before_of, cluster_id, publish_reports, reader_options, summary_of, topic_options
+from seamark.spark.offsets.job import (
+    asking,
+    before_of,
+    cluster_id,
+    publish_reports,
+    reader_options,
+    summary_of,
+    topic_options,
+)
 from seamark.spark.offsets.job_errors import TOPIC, translated
 from seamark.spark.offsets.job_tasks import REPORT, Before, Report, Times, finished, put, rebalances_of, recalled
 from seamark.spark.offsets.lake import Lake, LakeError
@@ -100,15 +107,11 @@ def stream(
     import seamark.spark
 
     seamark.spark.register(spark)
-    options = topic_options(config)
     lake = Lake.open_or_create(lake_path, cluster_id(config))
     with lake.writing():
         lake.remove_leftovers()
-    cluster = KafkaCluster(options.client)
-    try:
+    with asking(topic_options(config)) as cluster:
         found = cluster.topics([TOPIC])
-    finally:
-        cluster.close()
     if TOPIC not in found:
         raise LakeError(f"{TOPIC} does not exist yet: nobody has committed on this cluster")
     _check_ahead(lake, str(checkpoint))
