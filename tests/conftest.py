@@ -52,18 +52,44 @@ hypothesis.settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses a broker, so that ``-m "not kafka"`` is complete whether or not a test wrote the marker.
-
-    With several workers a file stays on one of them, for the sake of what it starts; all of Spark does, for there is to
-    be one session.
-    """
+    """Mark what uses a broker, so that ``-m "not kafka"`` is complete whether or not a test wrote the marker."""
     for item in items:
-        folder = item.path.relative_to(item.config.rootpath).parts[1]
-        item.add_marker(pytest.mark.xdist_group("spark" if folder == "spark" else str(item.path)))
         if any(name.startswith("apache_kafka") for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
         if any(name.startswith("zookeeper") for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.java)
+
+
+# Folders by how long their longest files take: what is long begins early, or one worker waits for the other at the end.
+_LONG_FIRST = ("spark", "conformance", "client", "quickstart", "browser")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers a file stays on one of them, for the sake of what it starts; all of Spark does.
+
+    A scheduler rather than the mark ``xdist_group``: a mark set while collecting comes too late for xdist to see, and
+    it would be part of each test's name in the reports.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    def folder(unit: str) -> str:
+        return unit.partition("/")[2].partition("/")[0]
+
+    class WholeFiles(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return "tests/spark" if folder(file) == "spark" else file
+
+        def _assign_work_unit(self, node: Any) -> None:
+            order = {name: place for place, name in enumerate(_LONG_FIRST)}
+            longest = min(self.workqueue, key=lambda unit: order.get(folder(unit), len(order)))
+            self.workqueue.move_to_end(longest, last=False)
+            super()._assign_work_unit(node)
+
+    return WholeFiles(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

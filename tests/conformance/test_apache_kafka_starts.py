@@ -99,16 +99,28 @@ def test_the_run_shares_one_broker_per_version_and_settings(apache_kafka_with, a
     assert 50 < apache_kafka.resident_mb() < 2000
 
 
+# One release: ending and starting again are our own, and alike for both.
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_broker_keeps_port_and_topics_over_stop_and_kill_and_leaves_nothing_behind(version):
-    with ApacheKafka(version, {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}) as kafka:
+def test_a_broker_keeps_port_topics_and_settings_over_stop_and_kill_and_leaves_nothing_behind():
+    settings = {
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 500,
+        "message.max.bytes": 4321,
+        "auto.create.topics.enable": False,
+    }
+    with ApacheKafka(settings=settings) as kafka:
         first, bootstrap = kafka.pid, kafka.bootstrap
         create_topic(kafka, "kept")
         kafka.restart()
         assert not psutil.pid_exists(first)
         assert kafka.bootstrap == bootstrap
+        described = kafka.tool(
+            "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap,
+            "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1",
+        )  # fmt: skip
+        assert "message.max.bytes=4321" in described.stdout
+        assert "auto.create.topics.enable=false" in described.stdout
         kafka.kill()
         assert not kafka.is_running
         with pytest.raises(CaptureError, match="no connection"):
@@ -129,14 +141,7 @@ def test_a_broker_keeps_port_and_topics_over_stop_and_kill_and_leaves_nothing_be
 
 
 @pytest.mark.kafka
-def test_a_setting_reaches_the_broker_and_a_wrong_one_is_told_from_its_log():
-    with ApacheKafka(settings={"message.max.bytes": 4321, "auto.create.topics.enable": False}) as kafka:
-        described = kafka.tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap,
-            "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1",
-        )  # fmt: skip
-        assert "message.max.bytes=4321" in described.stdout
-        assert "auto.create.topics.enable=false" in described.stdout
+def test_a_wrong_setting_is_told_from_the_brokers_log():
     broker = ApacheKafka(settings={"num.io.threads": 0})
     with pytest.raises(KafkaFailed, match=r"(?s)num\.io\.threads"):
         broker.__enter__()

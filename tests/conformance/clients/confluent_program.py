@@ -72,6 +72,8 @@ class Confluent:
                 self._positions[message.partition()] = message.offset() + 1
             owned = consumer.assignment()
             self._owned = sorted(each.partition for each in owned)
+            # Of a partition that was lost another may have read on: to come back with the old position would be wrong.
+            self._positions = {key: value for key, value in self._positions.items() if key in self._owned}
             if self._wants_commit.is_set():
                 self._wants_commit.clear()
                 offsets = [
@@ -81,7 +83,7 @@ class Confluent:
                 ]
                 self._refusal = None
                 try:
-                    self._committed = consumer.commit(offsets=offsets, asynchronous=False)
+                    self._committed = consumer.commit(offsets=offsets, asynchronous=False) if offsets else []
                 except KafkaException as error:
                     self._refusal = error
                 self._has_committed.set()

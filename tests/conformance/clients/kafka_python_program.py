@@ -15,6 +15,7 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.errors import KafkaError
     from kafka.structs import OffsetAndMetadata
 
 from tests.conformance.clients.program import HUNG, serve
@@ -38,10 +39,11 @@ class KafkaPython:
         self._bootstrap = bootstrap
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._thread: threading.Thread | None = None
+        self._consumer: Any = None
         self._is_stopping = threading.Event()
         self._wants_commit = threading.Event()
         self._has_committed = threading.Event()
-        self._committed: dict[str, int] = {}
+        self._committed: dict[str, int] | KafkaError = {}
         self._owned: list[int] = []
         self._read: list[str] = []
         self._failure: BaseException | None = None
@@ -73,18 +75,25 @@ class KafkaPython:
             partition_assignment_strategy=[ASSIGNORS[assignor]], session_timeout_ms=session_ms,
             heartbeat_interval_ms=300, auto_offset_reset="earliest", enable_auto_commit=False,
         )  # fmt: skip
-        self._thread = threading.Thread(target=self._run, args=[consumer], daemon=True)
+        self._consumer = consumer
+        self._thread = threading.Thread(target=self._run, args=[consumer, topic], daemon=True)
         self._thread.start()
 
-    def _run(self, consumer: Any) -> None:
+    def _run(self, consumer: Any, topic: str) -> None:
         try:
-            self._read_on(consumer)
+            self._read_on(consumer, topic)
         except BaseException as failure:
             # Told by the next status: a member that ended by itself would look like one that waits.
             self._failure = failure
             raise
 
-    def _read_on(self, consumer: Any) -> None:
+    def _read_on(self, consumer: Any, topic: str) -> None:
+        # A leader that shares out a topic before it knows its partitions joins again when it does. If its poll ends
+        # between that SyncGroup and the answer, kafka-python 3.0 forgets that it was joining: it never takes the
+        # answer up and sends no heartbeat, and the others wait until the broker's patience with it is over. Seen in
+        # two of 40 stories on busy cores (<rebalancing>, rejoin_needed=False, join=done); so it learns them first.
+        self._polling_since = time.monotonic()
+        consumer.partitions_for_topic(topic)
         while not self._is_stopping.is_set():
             self._polling_since = time.monotonic()
             polled = consumer.poll(timeout_ms=100)
@@ -94,24 +103,46 @@ class KafkaPython:
             self._owned = sorted(each.partition for each in consumer.assignment())
             if self._wants_commit.is_set():
                 self._wants_commit.clear()
-                offsets = {each: OffsetAndMetadata(consumer.position(each), "", -1) for each in consumer.assignment()}
-                consumer.commit(offsets)
-                self._committed = {str(each.partition): offset.offset for each, offset in offsets.items()}
+                self._committed = self._commit_positions(consumer)
                 self._has_committed.set()
         consumer.close()
+
+    def _commit_positions(self, consumer: Any) -> dict[str, int] | KafkaError:
+        offsets = {each: OffsetAndMetadata(consumer.position(each), "", -1) for each in consumer.assignment()}
+        try:
+            consumer.commit(offsets)
+        except KafkaError as refusal:
+            return refusal
+        return {str(each.partition): offset.offset for each, offset in offsets.items()}
 
     def status(self) -> dict[str, Any]:
         if self._failure is not None:
             raise self._failure
         since = self._polling_since
         if since is not None and time.monotonic() - since > HUNG_AFTER_S:
-            raise RuntimeError(f"poll(timeout_ms=100) {HUNG}")
-        return {"owned": self._owned, "read": list(self._read)}
+            raise RuntimeError(f"poll(timeout_ms=100) or what comes before it {HUNG}")
+        return {"owned": self._owned, "read": list(self._read), "client": self._inner_state()}
+
+    def _inner_state(self) -> str:
+        """How the client sees its membership; read beside its threads, so only for people."""
+        if self._consumer is None:
+            return "is no member"
+        coordinator = self._consumer._coordinator
+        joining = coordinator._join_task
+        return (
+            f"{coordinator.state} in {coordinator._generation} with {coordinator.coordinator_id}, "
+            f"rejoin_needed={coordinator.rejoin_needed}, rejoining={coordinator.rejoining}, "
+            f"join={None if joining is None else 'done' if joining.is_done else 'waits'}, "
+            f"heartbeats={coordinator._heartbeat_enabled}, "
+            f"last sent {time.monotonic() - coordinator.heartbeat.last_send:.1f} s ago"
+        )
 
     def commit(self) -> dict[str, int]:
         self._has_committed.clear()
         self._wants_commit.set()
         assert self._has_committed.wait(30), "the commit took too long"
+        if isinstance(self._committed, KafkaError):
+            raise self._committed
         return self._committed
 
     def leave(self) -> None:

@@ -9,7 +9,7 @@ Orders (``{"do": name, …}``) and what they return:
 ``topics``     -> names
 ``produce``    topic, codec, values: one record per value, in turn to each of the topic's partitions
 ``join``       group, topic, assignor, instance, session_ms: become a member, reading in the background
-``status``     -> {"owned": partitions, "read": values so far}
+``status``     -> {"owned": partitions, "read": values so far}; more may be in it, for whoever reads a failure
 ``commit``     the position of everything owned -> {partition: offset}
 ``leave``      end the membership in good order
 ``describe``   group -> {"state": …, "members": count}
@@ -70,6 +70,8 @@ class ClientProgram:
     def ask(self, do: str, seconds: float = 60.0, **arguments: Any) -> Any:
         """Give one order and return its result."""
         assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            raise ProgramFailed(f"{self._name} was killed before {do}")
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
         except BrokenPipeError:

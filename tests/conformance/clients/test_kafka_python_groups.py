@@ -91,6 +91,8 @@ class Member:
         self._thread.start()
 
     def _run(self) -> None:
+        # Before it joins, or it may hang for a session's time: kafka_python_program.py says why.
+        self.consumer.partitions_for_topic("orders")
         while not self._is_stopping.is_set():
             for records in self.consumer.poll(timeout_ms=100).values():
                 self.values += [record.value for record in records]

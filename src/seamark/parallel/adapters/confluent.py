@@ -113,10 +113,12 @@ class ConfluentPort:
         self._commits = 0
         self._finished: deque[Callable[[], object]] = deque()
         self._producer: Any = None
+        self._is_closing = False
 
     def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
         def assigned(_consumer: Any, partitions: list[Any]) -> None:
-            if partitions:
+            # One that arrives while the consumer closes is given back at once, and nothing can be asked any more.
+            if partitions and not self._is_closing:
                 found = self._committed(partitions)
                 rebalance.on_assigned({_ours(each): _read_committed(each) for each in found})
 
@@ -322,6 +324,7 @@ class ConfluentPort:
         self._woken.set()
 
     def close(self, timeout: float) -> None:
+        self._is_closing = True
         try:
             self._consumer.close()
         finally:
