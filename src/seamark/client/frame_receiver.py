@@ -15,8 +15,9 @@ import struct
 from seamark.errors import BadLength
 
 _SCRATCH_BYTES = 16_384
-# What is reserved for a frame on the strength of its announced length: a full fetch of four partitions.
-_STEP = 4 << 20
+# What is reserved for a frame on the strength of its announced length: a full fetch of four partitions, with what
+# stands around their records. A little less would copy each of them into a larger buffer at its very end.
+_STEP = 5 << 20
 # Answers larger than this are taken for something else than Kafka's protocol: an HTTP or TLS greeting read as a length
 # is above it, and fetch.max.bytes is 50 MB by default.
 MAX_RESPONSE_BYTES = 256 << 20
