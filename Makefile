@@ -15,8 +15,9 @@ setup: ## make .venv with the locked dependencies (done by the others when neede
 run: setup ## the quickstart: everything at work, in a minute or two
 	@tools/run.sh
 
+# Three workers on two cores: nearly half of the time a test waits, for a server to start or a session to end.
 test: setup ## all tests with sampled counts, at most 20 minutes on 2 cores
-	@$(bin)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST_ARGS)
+	@$(bin)/python -m pytest --numprocesses=3 --dist=loadgroup $(PYTEST_ARGS)
 
 check: setup ## lint, format, types, layers
 	@$(bin)/ruff check .

@@ -69,7 +69,8 @@ class Secured:
         self._add_scram_user("alice")
 
     def _add_scram_user(self, name):
-        admin = AdminClient({"bootstrap.servers": self.inside})
+        # Quiet: it cannot be closed, and may outlive its broker.
+        admin = AdminClient({"bootstrap.servers": self.inside, "log_level": 0})
         mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         # Kafka takes one mechanism of a user per request.
         for mechanism in mechanisms:
