@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -81,8 +82,10 @@ class FakeRegistry:
         request.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             request.send_header(name, value)
-        request.end_headers()
-        request.wfile.write(body)
+        # Who was kept waiting may have given up.
+        with suppress(ConnectionError):
+            request.end_headers()
+            request.wfile.write(body)
 
     def _answer(self, method: str, path: list[str], content: dict | None) -> tuple[int, dict]:
         match method, list(map(unquote, path)):
