@@ -7,8 +7,6 @@ lake has to say the same: each commit with who owned the partition then, each ge
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from itertools import chain
@@ -27,6 +25,7 @@ from seamark.wire.messages.offset_commit import (
 )
 from tests.conformance.clients.program import ClientProgram
 from tests.support.broker_driver import Client
+from tests.support.waiting import eventually
 
 PARTITIONS = 4
 # Long enough that a starved member keeps its place, short enough to wait for a dead one.
@@ -38,13 +37,6 @@ SETTINGS = {
     "group.min.session.timeout.ms": 1000,
     "offsets.retention.check.interval.ms": 300,
 }
-
-
-def eventually(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.05)
 
 
 class Diary:

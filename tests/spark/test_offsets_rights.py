@@ -6,7 +6,6 @@ The rights are real ones, of Apache Kafka's authorizer and of the embedded broke
 from __future__ import annotations
 
 import contextlib
-import time
 
 import pytest
 
@@ -19,6 +18,7 @@ from seamark.spark.offsets.job_errors import TopicNotReadable
 from seamark.spark.offsets.lake import Lake
 from seamark.spark.offsets.stream import stream
 from tests.support.guarded_kafka import USERS
+from tests.support.waiting import eventually
 
 OFFSETS = "__consumer_offsets"
 
@@ -64,10 +64,7 @@ class Guarded:
         self.admin.close()
 
     def _until(self, is_so):
-        end = time.monotonic() + 20
-        while not is_so(self.admin.describe_acls()):
-            assert time.monotonic() < end, "the rules are not as they were set"
-            time.sleep(0.05)
+        eventually(lambda: is_so(self.admin.describe_acls()), "the change of the rules", 20)
 
     def config(self, user):
         return logged_in(self._bootstrap, user, USERS[user])

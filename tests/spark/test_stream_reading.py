@@ -11,6 +11,7 @@ import pytest
 
 from seamark.client import Consumer, Producer, TopicPartition
 from tests.support.spark_session import our_sentence, told_by
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -51,13 +52,6 @@ def values(spark, directory):
 def committed(admin, group):
     found = admin.list_group_offsets([group])
     return {partition.partition: offset.offset for partition, offset in found.get(group, {}).items()}
-
-
-def wait_until(is_true, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
 
 
 def test_available_now_leaves_the_group_at_the_end_of_its_last_batch(
@@ -118,10 +112,10 @@ def test_the_listener_commits_and_tells_without_waiting_for_the_next_trigger(
         with caplog.at_level(logging.INFO, "seamark.spark"):
             query = start(stream(spark, our_broker, topic, groupId=group), tmp_path, processingTime="1 hour")
             try:
-                wait_until(lambda: committed(our_admin, group) == {0: 3, 1: 3}, "the commit")
+                eventually(lambda: committed(our_admin, group) == {0: 3, 1: 3}, "the commit")
                 (offset, *_) = our_admin.list_group_offsets([group])[group].values()
                 assert json.loads(offset.metadata)["query"] == str(query.id)
-                wait_until(lambda: "query" in caplog.text, "a line per batch")
+                eventually(lambda: "query" in caplog.text, "a line per batch")
                 with urllib.request.urlopen(f"http://127.0.0.1:{listener.page.port}/metrics") as page:
                     metrics = page.read().decode()
             finally:
@@ -151,7 +145,7 @@ def test_an_active_group_is_refused_or_left_alone(spark, our_broker, our_admin, 
     produce(our_broker, topic, 4)
     with Consumer(bootstrap_servers=our_broker.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])
-        wait_until(lambda: consumer.poll(0.05) is not None and consumer.assignment(), "an assignment")
+        eventually(lambda: consumer.poll(0.05) is not None and consumer.assignment(), "an assignment")
         with pytest.raises(Exception) as caught:
             run(stream(spark, our_broker, topic, groupId=group), tmp_path)
         assert "the group is Stable with 1 members, and Kafka takes commits from nobody" in our_sentence(caught.value)

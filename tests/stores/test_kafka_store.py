@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from seamark import Broker
@@ -49,6 +52,27 @@ def test_a_group_with_members_is_not_written_and_its_members_are_named(kafka_lik
         assert "busy at" in str(outcomes[group][partition])
         assert outcomes[f"{group}-2"] == {partition: None}
     assert admin.list_group_offsets([f"{group}-2"])[f"{group}-2"][partition].offset == 2
+
+
+def test_threads_that_share_a_store_share_the_clients_it_writes_with(store, monkeypatch):
+    made = []
+    another = Admin.another
+
+    def slowly(admin):
+        made.append(another(admin))
+        time.sleep(0.05)
+        return made[-1]
+
+    monkeypatch.setattr(Admin, "another", slowly)
+
+    def write(number):
+        return list(store.write_many((f"shared-{number}-{each}", {T0: StoredOffset(each)}) for each in range(6)))
+
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = [outcome for found in threads.map(write, range(4)) for outcome in found]
+    assert len(outcomes) == 24
+    assert all(outcome == {T0: None} for _, outcome in outcomes)
+    assert len(made) == 4
 
 
 def test_more_offsets_than_one_commit_may_hold_are_stored_in_portions(store):

@@ -19,7 +19,7 @@ class AdminSession:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         self.config = AdminConfig.from_options(config, keywords)
-        self._options, self._keywords = config, keywords
+        self._options = dict(config or {}), keywords
         self._io = IoThread.get()
         self._network = NetworkClient(self.config)
         self._coordinators = GroupCoordinators(self._network)
@@ -30,7 +30,8 @@ class AdminSession:
         A broker answers the requests of one connection one after the other; those that have to wait for the disk of a
         broker or its replicas wait side by side only on several.
         """
-        return type(self)(self._options, **self._keywords)
+        config, keywords = self._options
+        return type(self)(config, **keywords)
 
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline.after(timeout, self.config.default_api_timeout_ms)

@@ -7,6 +7,7 @@ members as well. Kafka lists groups that have stored nothing, too.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,6 +51,8 @@ class KafkaStore:
         self._admin = Admin(config, **keywords) if admin is None else admin
         self.name = f"kafka {','.join(self._admin.config.bootstrap_servers)}"
         self._is_closed = False
+        # Threads may share a store: what is started when it is first needed is started once.
+        self._starting = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._writers: list[Admin] = []
         self._can_ask_for_stable = True
@@ -190,17 +193,19 @@ class KafkaStore:
     # -- life
 
     def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(_WRITTEN_AT_ONCE, "seamark-store")
-        return self._pool
+        with self._starting:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_WRITTEN_AT_ONCE, "seamark-store")
+            return self._pool
 
     def _writing_clients(self, groups: int) -> list[Admin]:
         """Whom to write with; looking at the next batch does not have to wait for them."""
-        if groups == 1 and not self._writers:
+        if groups == 1:
             return [self.admin]
-        if not self._writers:
-            self._writers = [self.admin.another() for _ in range(_WRITING_CLIENTS)]
-        return self._writers
+        with self._starting:
+            if not self._writers:
+                self._writers = [self.admin.another() for _ in range(_WRITING_CLIENTS)]
+            return self._writers
 
     def _fault(self, error: SeamarkError) -> StoreError:
         if isinstance(error, MemberFenced):

@@ -8,7 +8,6 @@ resets and deletes. Each assignor that the client has gets the part about member
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
@@ -20,6 +19,7 @@ from seamark import Broker
 from seamark.client import Admin
 from tests.conformance.clients.program import ClientHung, ClientProgram, ProgramFailed
 from tests.support.broker_driver import fresh_name
+from tests.support.waiting import eventually
 
 PARTITIONS = 6
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -70,18 +70,6 @@ def start(broker: Broker) -> Iterator[Callable[[str], ClientProgram]]:
     """Processes of one client, ended with the test."""
     with ExitStack() as running:
         yield lambda client: running.enter_context(ClientProgram(client, broker.bootstrap))
-
-
-def eventually(
-    is_so: Callable[[], bool], what: str, seconds: float = 60.0, scene: Callable[[], str] = lambda: "nobody was asked"
-) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            # Asked first: what the members and the broker say is all that is left of a run that cannot be repeated.
-            seen = scene()
-            pytest.fail(f"{what} did not happen within {seconds} s\n{seen}")
-        time.sleep(0.05)
 
 
 def scene_of(broker: Broker, group: str, *members: ClientProgram) -> str:

@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from seamark.broker import Broker
+from tests.support import waiting
 
 with warnings.catch_warnings():
     # kafka-python loads its schemas through a deprecated function of the standard library.
@@ -64,11 +66,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def eventually(is_so: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.05)
+eventually = partial(waiting.eventually, seconds=30.0)
 
 
 class Member:
