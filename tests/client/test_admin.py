@@ -26,7 +26,6 @@ def eventually(found, wanted):
 def topic(admin, fresh_name):
     name = fresh_name("topic")
     admin.create_topics([NewTopic(name, 3, 1)]).raise_if_failed()
-    eventually(lambda: sorted(admin.list_topics()[name].partitions) if name in admin.list_topics() else [], [0, 1, 2])
     return name
 
 
@@ -37,7 +36,7 @@ def partitions(topic, *indexes):
 def test_topics_are_made_listed_described_and_removed(admin, fresh_name):
     name = fresh_name("topic")
     admin.create_topics([NewTopic(name, 2, 1, {"retention.ms": "1000"})]).raise_if_failed()
-    eventually(lambda: name in admin.list_topics(), True)
+    assert name in admin.list_topics()
     described = admin.describe_topics([name])[name]
     assert sorted(described.partitions) == [0, 1]
     assert described.partitions[0].replicas == (described.partitions[0].leader,)
@@ -67,9 +66,17 @@ def test_a_dry_run_makes_nothing(admin, fresh_name):
     assert name not in admin.list_topics()
 
 
+def test_offsets_can_be_written_for_a_topic_as_soon_as_it_was_made(admin, fresh_name):
+    group = fresh_name("group")
+    for _ in range(20):
+        name = fresh_name("topic")
+        admin.create_topics([NewTopic(name)]).raise_if_failed()
+        admin.alter_group_offsets(group, {TopicPartition(name, 0): 1}).raise_if_failed()
+
+
 def test_partitions_are_added_and_never_removed(admin, topic):
     admin.create_partitions({topic: 5}).raise_if_failed()
-    eventually(lambda: len(admin.describe_topics([topic])[topic].partitions), 5)
+    assert len(admin.describe_topics([topic])[topic].partitions) == 5
     assert admin.create_partitions({topic: 2}).errors[topic].code is ErrorCode.INVALID_PARTITIONS
 
 

@@ -52,7 +52,7 @@ class Admin(AdminSession):
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> Results[str, None]:
-        """Make topics; with ``validate_only`` only see whether they could be made."""
+        """Make topics, known to all brokers on return; with ``validate_only`` only see whether they could be made."""
         return self._run(
             topics.create_topics(self._network, new_topics, self._deadline(timeout), validate_only=validate_only)
         )

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
+from seamark.client.admin_spreading import until_known
 from seamark.client.admin_types import ClusterDescription, NewTopic
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, NetworkError, broker_error
@@ -85,7 +86,10 @@ async def create_topics(
             for each in response.topics
         }
 
-    return await settle(by_name, attempt, operation="creating topics", config=network.config, deadline=deadline)
+    made = await settle(by_name, attempt, operation="creating topics", config=network.config, deadline=deadline)
+    if not validate_only:
+        await until_known(network, dict.fromkeys(made, 1), deadline)
+    return made
 
 
 def _new_topic(topic: NewTopic) -> create_api.CreateTopicsRequestTopic:
@@ -143,7 +147,10 @@ async def create_partitions(
             for each in response.results
         }
 
-    return await settle(counts, attempt, operation="adding partitions", config=network.config, deadline=deadline)
+    grown = await settle(counts, attempt, operation="adding partitions", config=network.config, deadline=deadline)
+    if not validate_only:
+        await until_known(network, {name: counts[name] for name in grown}, deadline)
+    return grown
 
 
 async def delete_records(
