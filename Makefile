@@ -39,7 +39,7 @@ wheel: setup ## build the wheel and try it in an empty environment
 
 lock: setup ## resolve requirements/dev.lock anew from pyproject.toml
 	@$(bin)/python -m pip install --quiet uv
-	@$(bin)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url --no-header \
+	@$(bin)/uv pip compile --quiet --universal --upgrade --only-binary pure-sasl --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 pyproject.toml --group dev --extra arrow --extra avro --extra dashboard --extra spark --extra zookeeper --output-file requirements/dev.lock
 
 clean: ## remove .venv and what the tools left

@@ -44,7 +44,7 @@ def failure(bootstrap, seconds=1.0, **keywords):
         pytest.raises(ClientError) as caught,
     ):
         admin.describe_cluster()
-    assert time.monotonic() - started < seconds + 1.0
+    assert time.monotonic() - started < seconds + 5
     assert "\n" not in str(caught.value)
     return caught.value
 

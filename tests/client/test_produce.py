@@ -264,7 +264,7 @@ def test_a_broker_that_says_nothing_is_told_within_max_block_ms(peer):
     said = pytest.raises((NoBrokerAvailable, OperationTimedOut), match=r"0\.5 s")
     with Producer(bootstrap_servers=address, max_block_ms=500) as producer, said:
         producer.send("t", b"x")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 4.5
 
 
 def test_back_pressure_bounds_memory_without_losing_records(producer_of, topic, stored):

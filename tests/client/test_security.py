@@ -142,7 +142,7 @@ def failure(options, kind, seconds=3.0):
     started = time.monotonic()
     with Admin(options, default_api_timeout_ms=int(seconds * 1000)) as admin, pytest.raises(kind) as caught:
         admin.describe_cluster()
-    assert time.monotonic() - started < seconds + 1
+    assert time.monotonic() - started < seconds + 5
     assert PASSWORD not in str(caught.value)
     return str(caught.value)
 

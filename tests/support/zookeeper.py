@@ -46,15 +46,31 @@ class Zookeeper(WatchedServer):
     def start(self) -> Self:
         """Start the server, on the same data and port when it ran before."""
         properties = self._directory / "zoo.cfg"
-        properties.write_text(
-            f"clientPort={self.port}\nclientPortAddress=127.0.0.1\ndataDir={self._directory / 'log'}\n"
-            "tickTime=1000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n"
-        )
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
         # What a test writes need not survive a power cut.
-        options = ("-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true", "-Xmx512m")
+        options = (
+            "-Dzookeeper.forceSync=no",
+            "-Dzookeeper.extendedTypesEnabled=true",
+            "-Xmx512m",
+            *self._java_options(),
+        )
         main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
         self._run(short_lived_java(self._class_path, main_class, [str(properties)], options))
         return self
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "clientPort": self.port,
+            "clientPortAddress": "127.0.0.1",
+            "dataDir": self._directory / "log",
+            "tickTime": 1000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "ruok",
+        }
+
+    def _java_options(self) -> tuple[str, ...]:
+        return ()
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS

@@ -44,14 +44,14 @@ def client_config(bootstrap: str, config_file: str, options: Iterable[str]) -> d
     return config
 
 
-def read_properties(path: Path) -> dict[str, str]:
+def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
     """Keys and values of a properties file: ``=`` or ``:`` between them, ``#`` and ``!`` begin comments."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UsageError(f"--config {path}: there is no such file") from None
+        raise UsageError(f"{option} {path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: it cannot be read ({error.__class__.__name__})") from None
+        raise UsageError(f"{option} {path}: it cannot be read ({error.__class__.__name__})") from None
     found: dict[str, str] = {}
     pending = ""
     for number, raw in enumerate(text.splitlines(), 1):
@@ -64,7 +64,7 @@ def read_properties(path: Path) -> dict[str, str]:
             continue
         ends = [at for at in (line.find("="), line.find(":")) if at > 0]
         if not ends:
-            raise UsageError(f"--config {path}, line {number}: it must be KEY=VALUE")
+            raise UsageError(f"{option} {path}, line {number}: it must be KEY=VALUE")
         key, value = line[: min(ends)].strip(), line[min(ends) + 1 :].strip()
         found[key] = value.replace("\\\\", "\\")
     return found

@@ -21,7 +21,16 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options
 from seamark.cli.durations import seconds_of
 from seamark.cli.migrate_plan_commands import Active, Partial, Resume, apply_move
 from seamark.cli.migrate_rows import ProgressLine, plan_sentence, show_plan
-from seamark.cli.migrate_sides import Connections, ToBootstrap, ToConfigFile, ToOptions, Zookeeper, aiming_of, opened
+from seamark.cli.migrate_sides import (
+    Connections,
+    ToBootstrap,
+    ToConfigFile,
+    ToOptions,
+    Zookeeper,
+    ZookeeperConfig,
+    aiming_of,
+    opened,
+)
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, now_ms
 from seamark.cli.rows import Form, chosen_form
 from seamark.errors import UsageError
@@ -71,6 +80,7 @@ def zookeeper_to_kafka(
     active: Active = False,
     outside: AllowOutsideLog = False,
     zookeeper: Zookeeper = "",
+    zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -80,7 +90,7 @@ def zookeeper_to_kafka(
 
     From ZooKeeper into the cluster that they read from.
     """
-    given = Connections(bootstrap, config, option, zookeeper)
+    given = Connections(bootstrap, config, option, zookeeper, zookeeper_config=zookeeper_config)
     move = _Asked("zookeeper-to-kafka", group, everything, pattern, to_group, topic, keep_larger, active, outside)
     _carry_out(move, given, plan, apply, resume, partial, chosen_form(as_json))
 
@@ -100,6 +110,7 @@ def kafka_to_zookeeper(
     active: Active = False,
     outside: AllowOutsideLog = False,
     zookeeper: Zookeeper = "",
+    zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -109,7 +120,7 @@ def kafka_to_zookeeper(
 
     Metadata and leader epochs have no place there.
     """
-    given = Connections(bootstrap, config, option, zookeeper)
+    given = Connections(bootstrap, config, option, zookeeper, zookeeper_config=zookeeper_config)
     move = _Asked("kafka-to-zookeeper", group, everything, pattern, to_group, topic, keep_larger, active, outside)
     _carry_out(move, given, plan, apply, resume, partial, chosen_form(as_json))
 

@@ -14,7 +14,15 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options
 from seamark.cli.migrate_rows import ProgressLine, counted, plan_sentence, show_outcomes, show_plan, show_verified
-from seamark.cli.migrate_sides import Connections, ToBootstrap, ToConfigFile, ToOptions, Zookeeper, opened
+from seamark.cli.migrate_sides import (
+    Connections,
+    ToBootstrap,
+    ToConfigFile,
+    ToOptions,
+    Zookeeper,
+    ZookeeperConfig,
+    opened,
+)
 from seamark.cli.plan_workflow import Apply, now_ms
 from seamark.cli.rows import Form, chosen_form
 from seamark.errors import SeamarkError, UsageError
@@ -57,6 +65,7 @@ def apply_plan(
     partial: Partial = False,
     active: Active = False,
     zookeeper: Zookeeper = "",
+    zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -72,7 +81,7 @@ def apply_plan(
     from seamark.moves import open_move
 
     found = open_move(Path(plan))
-    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option)
+    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     with opened(found.header.kind, given, found.header) as (source, target):
         apply_move(found, source, target, resume, partial, active, chosen_form(as_json))
 
@@ -80,6 +89,7 @@ def apply_plan(
 def verify(
     plan: _Plan,
     zookeeper: Zookeeper = "",
+    zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -93,7 +103,7 @@ def verify(
     from seamark.moves import verify as verified
 
     found = open_move(Path(plan))
-    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option)
+    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     seen = {"offsets": 0, "different": 0}
 
     def differences(rows: Iterable[Verified]) -> Iterator[Verified]:
@@ -114,6 +124,7 @@ def rollback(
     plan: _Plan,
     apply: Apply = False,
     zookeeper: Zookeeper = "",
+    zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -131,7 +142,7 @@ def rollback(
     found = open_move(Path(plan))
     if not found.journal_path.exists():
         raise UsageError(f"{plan} was never applied: there is no {found.journal_path.name} beside it")
-    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option)
+    given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     with (
         opened(found.header.kind, given, found.header) as (_, target),
         Journal(found, now_ms=now_ms()) as journal,

@@ -24,6 +24,10 @@ Zookeeper = Annotated[
     str,
     typer.Option("--zookeeper", envvar="SEAMARK_ZOOKEEPER", metavar="HOST:PORT[/PATH]", help="ZooKeeper's address."),
 ]
+ZookeeperConfig = Annotated[
+    str,
+    typer.Option("--zookeeper-config", metavar="FILE", help="ZooKeeper's TLS and SASL, as Kafka's own tools read it."),
+]
 ToBootstrap = Annotated[
     str, typer.Option("--to-bootstrap", metavar="HOST:PORT", help="The target cluster's address or list.")
 ]
@@ -44,6 +48,7 @@ class Connections:
     to_bootstrap: str = ""
     to_config_file: str = ""
     to_options: Sequence[str] = ()
+    zookeeper_config: str = ""
 
 
 @contextmanager
@@ -55,12 +60,12 @@ def opened(kind: Kind, given: Connections, planned: MoveHeader | None = None) ->
     there = planned.target.address if planned else ""
     with ExitStack() as open_things:
         if kind is Kind.ZOOKEEPER_TO_KAFKA:
-            source = _zookeeper(open_things, given.zookeeper or here)
+            source = _zookeeper(open_things, given.zookeeper or here, given.zookeeper_config)
             yield source, _kafka(open_things, given.bootstrap, given.config_file, given.options, there)
             return
         source = _kafka(open_things, given.bootstrap, given.config_file, given.options, here)
         if kind is Kind.KAFKA_TO_ZOOKEEPER:
-            yield source, _zookeeper(open_things, given.zookeeper or there)
+            yield source, _zookeeper(open_things, given.zookeeper or there, given.zookeeper_config)
         elif kind is Kind.GROUP_TO_GROUP:
             yield source, source
         else:
@@ -69,17 +74,20 @@ def opened(kind: Kind, given: Connections, planned: MoveHeader | None = None) ->
             yield source, _kafka(open_things, given.to_bootstrap, given.to_config_file, given.to_options, there)
 
 
-def _zookeeper(open_things: ExitStack, address: str) -> Side:
+def _zookeeper(open_things: ExitStack, address: str, config_file: str) -> Side:
     import os
 
     from seamark.moves import Side
     from seamark.stores import ZookeeperStore
+    from seamark.stores.zookeeper_security import from_properties
 
     if not address:
         raise UsageError("no ZooKeeper was named: give --zookeeper HOST:PORT[/PATH] or set SEAMARK_ZOOKEEPER")
+    security = from_properties(read_properties(Path(config_file), "--zookeeper-config") if config_file else {})
     # A password has no place among arguments, which every process can see.
-    digest = os.environ.get("SEAMARK_ZOOKEEPER_DIGEST")
-    store = open_things.enter_context(ZookeeperStore(address, digest=digest or None))
+    if digest := os.environ.get("SEAMARK_ZOOKEEPER_DIGEST"):
+        security["digest"] = digest
+    store = open_things.enter_context(ZookeeperStore(address, **security))
     return Side("zookeeper", address, store)
 
 

@@ -10,7 +10,6 @@ Kazoo is imported when a session is made; its calls never run on an event loop's
 from __future__ import annotations
 
 import contextlib
-import logging
 import struct
 import threading
 import time
@@ -20,6 +19,8 @@ from typing import Any, TypeVar
 
 from seamark.errors import ClosedError, ConfigError, MissingExtra
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
+from seamark.stores.zookeeper_security import checked_sasl, checked_tls
+from seamark.stores.zookeeper_trouble import Trouble
 
 # Requests under way in a session: enough that neither side waits for the other. Kazoo wakes its thread with a byte for
 # each into a pipe of about 270, which nobody empties while there is no connection: more would block for good.
@@ -29,10 +30,6 @@ _SESSION_S = 10.0
 # For ever, and soon: whoever waits has a timeout of his own.
 _RECONNECT = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
 
-# Where kazoo tells of every attempt to connect; without a handler of its own Python would print that on stderr.
-_log = logging.getLogger("seamark.zookeeper")
-_log.addHandler(logging.NullHandler())
-
 T = TypeVar("T")
 
 
@@ -40,7 +37,8 @@ class ZookeeperSession:
     """Connects when it is first used; may be used from any thread.
 
     ``connect`` is ZooKeeper's connect string, ``host:port,host:port/chroot``. ``digest`` is ``user:password``;
-    with it, nodes made here may be changed by that user only. ``sasl`` and ``tls`` go to kazoo as they are.
+    with it, nodes made here may be changed by that user only. ``sasl`` (``mechanism``, ``username``, ``password``) and
+    ``tls`` (``ca``, ``certfile``, ``keyfile``, ``keyfile_password``, ``verify_certs``, ``check_hostname``) are kazoo's.
     """
 
     def __init__(
@@ -56,8 +54,9 @@ class ZookeeperSession:
         self.name = f"zookeeper {self.connect}"
         self._timeout_s = timeout
         self._digest = digest
-        self._sasl = sasl
-        self._tls = tls
+        self._sasl = checked_sasl(sasl)
+        self._tls = checked_tls(tls)
+        self._trouble = Trouble()
         self._lock = threading.Lock()
         self._client: Any = None
         self._is_closed = False
@@ -72,6 +71,7 @@ class ZookeeperSession:
         self.missing: type[Exception] = exceptions.NoNodeError
         self.exists: type[Exception] = exceptions.NodeExistsError
         self.not_empty: type[Exception] = exceptions.NotEmptyError
+        self._unsigned: type[Exception] = exceptions.SessionClosedRequireSaslError
         self._broken = (
             exceptions.ConnectionLoss, exceptions.SessionExpiredError, exceptions.OperationTimeoutError,
             exceptions.ConnectionClosedError, exceptions.SessionMovedError,
@@ -91,7 +91,8 @@ class ZookeeperSession:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
 
-        options: dict[str, Any] = dict(self._tls or {})
+        trouble = self._trouble = Trouble()
+        options: dict[str, Any] = {"handler": trouble.threads(), "logger": trouble.logger, **self._tls}
         if self._digest is not None:
             from kazoo.security import CREATOR_ALL_ACL
 
@@ -99,18 +100,26 @@ class ZookeeperSession:
         if self._sasl is not None:
             options["sasl_options"] = dict(self._sasl)
         try:
-            client = KazooClient(self.connect, timeout=_SESSION_S, connection_retry=_RECONNECT, logger=_log, **options)
+            client = KazooClient(self.connect, timeout=_SESSION_S, connection_retry=_RECONNECT, **options)
             # Not ``start``, which warns of a chroot that does not exist; the first write makes it.
             is_there = client.start_async().wait(self._timeout_s)
         except (ValueError, TypeError, KazooException) as error:
             raise StoreRefused(self.name, f"kazoo refuses its settings: {error}") from error
         if not is_there:
-            is_refused = client.client_state == "AUTH_FAILED"
+            failure = self._refusal(client) or self._unavailable(f"no connection within {self._timeout_s:g} s")
             _end(client)
-            if is_refused:
-                raise StoreRefused(self.name, "the server does not accept who we are")
-            raise StoreUnavailable(self.name, f"no connection within {self._timeout_s:g} s")
+            raise failure
         return client
+
+    def _refusal(self, client: Any) -> StoreRefused | None:
+        """Why the client tries no more, if that is so."""
+        end = self._trouble.end
+        if client.client_state == "AUTH_FAILED" or isinstance(end, self._unsigned):
+            return StoreRefused(self.name, "the server does not accept who we are")
+        return None if end is None else StoreRefused(self.name, f"the session ended: {_told(end)}")
+
+    def _unavailable(self, what: str) -> StoreUnavailable:
+        return StoreUnavailable(self.name, f"{what} ({self._trouble.last})" if self._trouble.last else what)
 
     def each(self, ask: Callable[[Any, T], Any], questions: Iterable[T]) -> Iterator[tuple[T, Any]]:
         """Ask about each with ``ask(client, question)``, which returns kazoo's asynchronous result.
@@ -145,8 +154,10 @@ class ZookeeperSession:
         while not client.connected:
             if self._is_closed:
                 raise ClosedError(f"{self.name} was closed")
+            if refusal := self._refusal(client):
+                raise refusal
             if time.monotonic() >= give_up_at:
-                raise StoreUnavailable(self.name, f"the connection was lost for {self._timeout_s:g} s")
+                raise self._unavailable(f"the connection was lost for {self._timeout_s:g} s")
             time.sleep(_PAUSE_S)
 
     def _take_answer(self, client: Any, ask: Callable[[Any, T], Any], under_way: deque[tuple[T, Any]]) -> tuple[T, Any]:

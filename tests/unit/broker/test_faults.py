@@ -54,14 +54,14 @@ def test_a_fault_of_one_node_leaves_the_others_alone(broker, client, topic):
 
 
 def test_a_delay_holds_up_one_api_until_it_is_removed(broker, client):
-    fault = broker.faults.delay("Metadata", 0.3)
+    fault = broker.faults.delay("Metadata", 1.5)
     started = time.monotonic()
     client.metadata()
-    assert time.monotonic() - started > 0.28
+    assert time.monotonic() - started > 1.4
     fault.remove()
     started = time.monotonic()
     client.metadata()
-    assert time.monotonic() - started < 0.25
+    assert time.monotonic() - started < 1.4
 
 
 def test_a_delay_is_on_the_brokers_clock(broker, client):

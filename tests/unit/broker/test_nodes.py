@@ -140,18 +140,18 @@ def test_a_waiting_fetch_is_answered_when_its_partition_moves(broker):
 
 
 def test_a_slow_node_answers_late_and_the_others_do_not(broker):
-    broker.nodes[1].slow(0.3)
+    broker.nodes[1].slow(1.5)
     with on(broker, 1) as slow, on(broker, 0) as quick:
         started = time.monotonic()
         quick.metadata()
-        assert time.monotonic() - started < 0.25
+        assert time.monotonic() - started < 1.4
         started = time.monotonic()
         slow.metadata()
-        assert time.monotonic() - started > 0.28
+        assert time.monotonic() - started > 1.4
         broker.nodes[1].slow(0)
         started = time.monotonic()
         slow.metadata()
-        assert time.monotonic() - started < 0.25
+        assert time.monotonic() - started < 1.4
 
 
 def test_idempotent_producers_are_known_to_the_next_leader(broker):

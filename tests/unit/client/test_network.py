@@ -183,7 +183,7 @@ def test_a_user_thread_that_computes_does_not_stop_the_io_thread():
             await asyncio.sleep(0.02)
 
     future = IoThread.get().submit(tick())
-    until = time.monotonic() + 1.0
+    until = time.monotonic() + 20
     while time.monotonic() < until and not future.done():
         sum(range(10_000))
     assert future.done()

@@ -1,0 +1,119 @@
+"""Who we are to ZooKeeper and whom we trust: kazoo's settings, checked before kazoo has them.
+
+Kazoo reads certificates in its own thread, at every attempt to connect: a file that is missing would look like a server
+that is not there, and an encrypted key without a password would ask the terminal for one. Here all of it is tried once.
+
+``from_properties`` takes the names of Kafka's own ``zk-tls-config-file``; stores of certificates are PEM files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from seamark.errors import ConfigError, MissingExtra
+
+_TLS = frozenset({"use_ssl", "ca", "certfile", "keyfile", "keyfile_password", "verify_certs", "check_hostname"})
+_SSL = "zookeeper.ssl."
+_SASL = "zookeeper.sasl."
+# Kept for the JVM tools that read the same file.
+_MEANT_FOR_JAVA = frozenset({"zookeeper.clientCnxnSocket", f"{_SSL}truststore.password"})
+_KNOWN = _MEANT_FOR_JAVA | {
+    "zookeeper.digest",
+    *(f"{_SASL}{name}" for name in ("mechanism", "username", "password")),
+    *(
+        f"{_SSL}{name}"
+        for name in (
+            "client.enable", "endpoint.identification.algorithm", "keystore.location", "keystore.password",
+            "keystore.type", "truststore.location", "truststore.type",
+        )
+    ),
+}  # fmt: skip
+
+
+def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Kazoo's keywords for TLS; ConfigError for one that it does not have, or a file that cannot be used."""
+    if tls is None:
+        return {}
+    found = {"use_ssl": True, **tls}
+    for name in found.keys() - _TLS:
+        raise ConfigError(
+            f"tls[{name!r}]", found[name], f"there is no such setting; there are {', '.join(sorted(_TLS))}"
+        )
+    if bool(found.get("certfile")) != bool(found.get("keyfile")):
+        raise ConfigError("tls['certfile']", found.get("certfile"), "certfile and keyfile go together")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if found.get("ca"):
+        _try("tls['ca']", found["ca"], lambda: context.load_verify_locations(found["ca"]))
+    if found.get("certfile"):
+        # Not None, which would ask the terminal.
+        password = found.get("keyfile_password") or ""
+        _try(
+            "tls['certfile']",
+            found["certfile"],
+            lambda: context.load_cert_chain(found["certfile"], found["keyfile"], password),
+        )
+    return found
+
+
+def _try(option: str, file: object, load: Any) -> None:
+    try:
+        load()
+    except ssl.SSLError:
+        raise ConfigError(option, file, "it is no PEM file of this kind, or its key has another password") from None
+    except OSError as error:
+        raise ConfigError(option, file, f"it cannot be read ({error.strerror})") from None
+
+
+def checked_sasl(sasl: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Kazoo's options for SASL; MissingExtra where what kazoo needs for them is not installed."""
+    if sasl is None:
+        return None
+    if not sasl.get("mechanism"):
+        raise ConfigError("sasl['mechanism']", sasl.get("mechanism"), "it must be named, DIGEST-MD5 or GSSAPI")
+    if importlib.util.find_spec("puresasl") is None:
+        raise MissingExtra("signing in to ZooKeeper with SASL", "zookeeper")
+    return dict(sasl)
+
+
+def from_properties(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The keywords ``digest``, ``sasl`` and ``tls`` of a store.
+
+    >>> from_properties({"zookeeper.sasl.username": "mover", "zookeeper.sasl.password": "secret"})["sasl"]["mechanism"]
+    'DIGEST-MD5'
+    """
+    for name in sorted(properties.keys() - _KNOWN):
+        raise ConfigError(name, "...", f"ZooKeeper's settings have no such name; there are {', '.join(sorted(_KNOWN))}")
+    found: dict[str, Any] = {}
+    if properties.get("zookeeper.digest"):
+        found["digest"] = properties["zookeeper.digest"]
+    sasl = {name.removeprefix(_SASL): value for name, value in properties.items() if name.startswith(_SASL)}
+    if sasl:
+        found["sasl"] = {"mechanism": "DIGEST-MD5", **sasl}
+    if _is_true(properties, f"{_SSL}client.enable"):
+        found["tls"] = _tls_of(properties)
+    return found
+
+
+def _tls_of(properties: Mapping[str, str]) -> dict[str, Any]:
+    for store in ("keystore", "truststore"):
+        kind = properties.get(f"{_SSL}{store}.type", "PEM")
+        if kind.upper() != "PEM":
+            raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM can be read (keytool and openssl make it)")
+    found: dict[str, Any] = {
+        "check_hostname": properties.get(f"{_SSL}endpoint.identification.algorithm", "HTTPS").upper() == "HTTPS"
+    }
+    if trusted := properties.get(f"{_SSL}truststore.location"):
+        found["ca"] = trusted
+    if own := properties.get(f"{_SSL}keystore.location"):
+        found |= {"certfile": own, "keyfile": own, "keyfile_password": properties.get(f"{_SSL}keystore.password")}
+    return found
+
+
+def _is_true(properties: Mapping[str, str], name: str) -> bool:
+    text = properties.get(name, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(name, text, "must be true or false")
+    return text == "true"
