@@ -171,7 +171,8 @@ def record_claims(ours: BrokerProcess, peer: ApacheKafka, length: Length) -> Ite
         return lambda: consumed_per_second(broker.bootstrap, topics[broker.bootstrap], length.records)
 
     yield compare("broker.produce", "records/s", "higher", produce(ours), produce(peer), length.runs)
-    yield compare("broker.consume", "records/s", "higher", consume(ours), consume(peer), length.runs)
+    # The client is what takes the time here, and its runs differ by more than the brokers do.
+    yield compare("broker.consume", "records/s", "higher", consume(ours), consume(peer), 3 * length.runs)
 
 
 def replace_topic(bootstrap: str, old: str | None) -> str:
@@ -212,6 +213,8 @@ def consumed_per_second(bootstrap: str, topic: str, records: int) -> float:
     options = {
         "bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False,
         "queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 5, "queued.max.messages.kbytes": 200_000,
+        # The producer's batches are a little larger than the default, which would cut them.
+        "max.partition.fetch.bytes": 4 << 20,
     }  # fmt: skip
     consumer = Consumer(options)
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])

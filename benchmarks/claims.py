@@ -17,11 +17,13 @@ def compare(
     ours()
     if peer:
         peer()
-    our_figures, peer_figures = [], []
-    for _ in range(runs):
-        our_figures.append(ours())
-        if peer:
-            peer_figures.append(peer())
+    our_figures: list[float] = []
+    peer_figures: list[float] = []
+    for number in range(runs):
+        sides = [(ours, our_figures), *([(peer, peer_figures)] if peer else [])]
+        # Whoever runs second may find the machine in another state; it is not always the same.
+        for run, figures in sides if number % 2 else reversed(sides):
+            figures.append(run())
     ratios = [mine / theirs for mine, theirs in zip(our_figures, peer_figures, strict=False)]
     return {
         "id": claim_id,
