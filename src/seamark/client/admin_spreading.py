@@ -50,11 +50,8 @@ async def _until_known_by(
             answer = await network.send(broker, request, MetadataResponse, deadline=patience, min_version=4)
         except ClientError:
             return
-        missing = [
-            topic.name
-            for topic in answer.topics
-            if topic.name is not None and _is_to_come(topic, least_partitions[topic.name])
-        ]
+        answered = {topic.name: topic for topic in answer.topics}
+        missing = [name for name in missing if name in answered and _is_to_come(answered[name], least_partitions[name])]
         if not missing:
             return
         await asyncio.sleep(patience.at_most(_PAUSE_S))

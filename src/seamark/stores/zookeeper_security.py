@@ -39,9 +39,8 @@ def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     found = {"use_ssl": True, **tls}
     for name in found.keys() - _TLS:
-        raise ConfigError(
-            f"tls[{name!r}]", found[name], f"there is no such setting; there are {', '.join(sorted(_TLS))}"
-        )
+        # Not its value, which may be a password under a wrong name.
+        raise ConfigError(f"tls[{name!r}]", "...", f"there is no such setting; there are {', '.join(sorted(_TLS))}")
     if bool(found.get("certfile")) != bool(found.get("keyfile")):
         raise ConfigError("tls['certfile']", found.get("certfile"), "certfile and keyfile go together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
