@@ -229,9 +229,6 @@ class Connection(asyncio.Protocol):
                 transport.write(b"".join(pieces))
             else:
                 transport.writelines(pieces)
-        attention = self.node.attention
-        if attention is not None:
-            attention.answered()
         if self._waiting:
             self._serve_waiting()
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from seamark.broker.attention import Attention, processors
 from seamark.broker.event_loop import new_event_loop
 from seamark.broker.process_tuning import tune_process
 from seamark.broker.server import BrokerServer
@@ -50,10 +49,6 @@ async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], op
         print(f"seamark: {error}", file=sys.stderr)  # noqa: T201
         return 1
     tune_process()
-    if processors() > 1:
-        attention = Attention(loop)
-        for node in server.nodes:
-            node.attention = attention
     try:
         say(f"ready bootstrap={server.bootstrap}")
         sys.stdout.flush()

@@ -21,7 +21,6 @@ from seamark.broker.security_tls import TlsGate
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
-    from seamark.broker.attention import Attention
     from seamark.broker.context import RequestContext
     from seamark.broker.group_runtime import GroupRuntime
     from seamark.broker.listener import Address
@@ -60,8 +59,6 @@ class Node:
         self.delay_seconds = 0.0
         # Told of every answer and its size, for metrics; None costs nothing.
         self.on_answer: Callable[[RequestContext, int], None] | None = None
-        # What keeps the loop awake after an answer; None where the process has other work.
-        self.attention: Attention | None = None
         self._servers: list[asyncio.Server] = []
         self.parts: list[NodePart] = node_parts(self)
 
