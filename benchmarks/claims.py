@@ -19,8 +19,8 @@ def compare(
         peer()
     our_figures: list[float] = []
     peer_figures: list[float] = []
+    sides = [(ours, our_figures), *([(peer, peer_figures)] if peer else [])]
     for number in range(runs):
-        sides = [(ours, our_figures), *([(peer, peer_figures)] if peer else [])]
         # Whoever runs second may find the machine in another state; it is not always the same.
         for run, figures in sides if number % 2 else reversed(sides):
             figures.append(run())

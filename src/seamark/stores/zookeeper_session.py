@@ -56,9 +56,10 @@ class ZookeeperSession:
         self._digest = digest
         self._sasl = checked_sasl(sasl)
         self._tls = checked_tls(tls)
-        self._trouble = Trouble()
         self._lock = threading.Lock()
         self._client: Any = None
+        # Of the client that was started last.
+        self._trouble: Trouble
         self._is_closed = False
         # Whether the server can be asked for many nodes at once; None until it was tried.
         self.reads_many: bool | None = None
