@@ -1,4 +1,4 @@
-"""The broker beside Apache Kafka 4.1: commits, produce, consume, start and memory, as one process each.
+"""The broker beside Apache Kafka 4.3.1: commits, produce, consume, start and memory, as one process each.
 
 Kafka runs with the options its own start script gives it (``-Xmx1G -Xms1G``, G1), once with its defaults and once with
 ``group.coordinator.append.linger.ms=0``; ours is ``seamark broker --data DIR``. Both write to real files and neither
@@ -61,15 +61,15 @@ def measure() -> Iterator[dict[str, object]]:
         place = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="seamark-bench-")))
         yield from memory_claims(place, length)
         ours = running.enter_context(BrokerProcess(place / "ours"))
-        kafka = running.enter_context(ApacheKafka("4.1.0", java_options=KAFKA_OPTIONS))
-        tuned = running.enter_context(ApacheKafka("4.1.0", NO_LINGER, java_options=KAFKA_OPTIONS))
+        kafka = running.enter_context(ApacheKafka(java_options=KAFKA_OPTIONS))
+        tuned = running.enter_context(ApacheKafka(settings=NO_LINGER, java_options=KAFKA_OPTIONS))
         yield from commit_claims(ours, kafka, tuned, length)
         kafka.close()
         yield from record_claims(ours, tuned, length)
         ours.stop()
         tuned.close()
         # Both on a directory that is nearly empty: how long old logs take is another question.
-        fresh = running.enter_context(ApacheKafka("4.1.0", java_options=KAFKA_OPTIONS))
+        fresh = running.enter_context(ApacheKafka(java_options=KAFKA_OPTIONS))
         fresh.stop()
         yield start_claim(BrokerProcess(place / "fresh"), fresh, length)
 

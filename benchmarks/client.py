@@ -1,6 +1,6 @@
 """client.*: consuming as objects and as columns, producing, and what idle group members cost; beside Python's peers.
 
-One Apache Kafka 4.1.0 with default settings on the same machine, one topic of 4 partitions, 4 million records with
+One Apache Kafka 4.3.1 with default settings on the same machine, one topic of 4 partitions, 4 million records with
 100-byte values and small keys, uncompressed, in batches of Kafka's default size. Each run reads all of it with a new
 consumer, from the first poll to the last record; connections are made before. A reader of objects touches key, value,
 headers, offset and timestamp of every record, and the sum over them must be right. Peers are set up as fast as their
@@ -79,7 +79,7 @@ MIXED = Filled("bench-mixed", 200_000 if QUICK else 1_000_000, tuple(bytes(20 + 
 
 
 def measure() -> list[dict[str, object]]:
-    with ApacheKafka("4.1.0", java_options=["-Xmx1g"]) as kafka:
+    with ApacheKafka(java_options=["-Xmx1g"]) as kafka:
         bootstrap = kafka.bootstrap
         for filled in (ALIKE, MIXED):
             filled.fill(bootstrap)

@@ -30,7 +30,7 @@ SEAMARK = str(Path(sys.executable).with_name("seamark"))
 
 
 def measure() -> list[dict[str, object]]:
-    with ApacheKafka("4.1.0") as kafka, tempfile.TemporaryDirectory() as directory:
+    with ApacheKafka() as kafka, tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "out"
         fill(kafka.bootstrap)
         return [

@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 
 def measure() -> list[dict[str, object]]:
-    with Zookeeper() as zookeeper, ApacheKafka("4.1.0") as kafka:
+    with Zookeeper() as zookeeper, ApacheKafka() as kafka:
         fill(zookeeper.connect, kafka.bootstrap)
         return [
             compare(

@@ -1,6 +1,6 @@
 """offsets_lake.*: the offsets topic decoded, and turned into tables, beside Kafka's own formatter.
 
-One Apache Kafka 4.1.0 holds 4 million records of ``__consumer_offsets``, written into it in batches of Kafka's default
+One Apache Kafka 4.3.1 holds 4 million records of ``__consumer_offsets``, written into it in batches of Kafka's default
 size: commits of 2,000 groups on 5 partitions each, every hundredth a generation with 3 members. The peer is
 OffsetsMessageFormatter in the console consumer with the console tools' own Java settings, from the start of its process
 to its end, its output read from a pipe and counted (decode) or written to a file (tables).
@@ -71,7 +71,7 @@ if __name__ == "__main__":
 
 
 def measure() -> Iterator[dict[str, object]]:
-    with ApacheKafka("4.1.0", java_options=["-Xmx1g"]) as kafka, tempfile.TemporaryDirectory() as directory:
+    with ApacheKafka(java_options=["-Xmx1g"]) as kafka, tempfile.TemporaryDirectory() as directory:
         fill(kafka.bootstrap, RECORDS)
         yield decode(kafka, Path(directory))
         with local_session(settings={"spark.driver.memory": "2g"}, java_options="") as spark:

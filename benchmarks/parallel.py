@@ -1,6 +1,6 @@
 """parallel.*: the parallel consumer beside Confluent's, and beside the bare handlers without Kafka.
 
-One Apache Kafka 4.1.0 with default settings on the same machine, one topic of 4 partitions with 1 million records,
+One Apache Kafka 4.3.1 with default settings on the same machine, one topic of 4 partitions with 1 million records,
 10,000 keys and 100-byte values. Each run is a new group that reads all of it; its rate is counted from the first
 handler call to the last, as in the Java program. Confluent's consumer handles records one by one. A bare peer runs the
 same handler as often, in as many workers, over a list in memory.
@@ -53,7 +53,7 @@ _groups = count(1)
 
 
 def measure() -> Iterator[dict[str, object]]:
-    with ApacheKafka("4.1.0", java_options=["-Xmx1g"]) as kafka:
+    with ApacheKafka(java_options=["-Xmx1g"]) as kafka:
         bootstrap = kafka.bootstrap
         with Admin(bootstrap_servers=bootstrap) as admin:
             admin.create_topics([NewTopic(name, PARTITIONS) for name in (TOPIC, KEYS_TOPIC, EMPTY_TOPIC)])

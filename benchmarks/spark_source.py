@@ -1,6 +1,6 @@
 """spark_source.*: the Spark source beside Spark's own Kafka connector, in one session, on the same topics.
 
-One Apache Kafka 4.1.0 with default settings, Spark 4.2.0 on local[2], 4 million records with 100-byte values in 4
+One Apache Kafka 4.3.1 with default settings, Spark 4.2.0 on local[2], 4 million records with 100-byte values in 4
 partitions (1 for the split), in batches of Kafka's default size. Both sources read the same rows with the same query,
 in turn; sums over what was read are checked. Ours checks CRCs, as the connector's consumer does, and gives all default
 columns. The peer is at its defaults.
@@ -52,7 +52,7 @@ DELAY_TOPIC = "spark-delay"
 
 
 def measure() -> Iterator[dict[str, object]]:
-    with ApacheKafka("4.1.0", java_options=["-Xmx1g"]) as kafka:
+    with ApacheKafka(java_options=["-Xmx1g"]) as kafka:
         for topic, partitions, codec in (
             ("spark-plain", 4, "none"),
             ("spark-one", 1, "none"),

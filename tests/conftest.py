@@ -21,6 +21,7 @@ import pytest
 from tests.support import kafka_like as kafka_like_brokers
 from tests.support.external_tools import Unavailable, java
 from tests.support.kafka_like import KafkaLike
+from tests.support.maven import NEWEST_KAFKA, OLDER_KAFKA
 
 if TYPE_CHECKING:
     from seamark.client import Admin
@@ -120,7 +121,7 @@ def _skip_or_failure(missing: Unavailable) -> BaseException:
 
 @pytest.fixture(scope="session")
 def apache_kafka_with() -> Iterator[StartKafka]:
-    """Brokers with special settings: ``apache_kafka_with({"group.coordinator.append.linger.ms": 0}, version="4.1.0")``.
+    """Brokers with special settings: ``apache_kafka_with({"group.coordinator.append.linger.ms": 0})``.
 
     One broker per version and settings serves the whole run. A test that stops or kills its broker starts its own
     ``ApacheKafka`` instead.
@@ -130,7 +131,7 @@ def apache_kafka_with() -> Iterator[StartKafka]:
     started: dict[tuple[str, tuple[tuple[str, str], ...]], ApacheKafka] = {}
     with ExitStack() as brokers:
 
-        def start(settings: Mapping[str, object] | None = None, version: str = "4.1.0") -> ApacheKafka:
+        def start(settings: Mapping[str, object] | None = None, version: str = NEWEST_KAFKA) -> ApacheKafka:
             wanted = (version, tuple(sorted((key, repr(value)) for key, value in (settings or {}).items())))
             if wanted not in started:
                 started[wanted] = brokers.enter_context(ApacheKafka(version, settings))
@@ -143,17 +144,17 @@ def apache_kafka_with() -> Iterator[StartKafka]:
 
 @pytest.fixture(scope="session")
 def apache_kafka(apache_kafka_with: StartKafka) -> ApacheKafka:
-    """The run's Apache Kafka 4.1 with default settings and no initial rebalance delay."""
-    return apache_kafka_with(version="4.1.0")
+    """The run's newest Apache Kafka with default settings and no initial rebalance delay."""
+    return apache_kafka_with()
 
 
 @pytest.fixture(scope="session")
 def apache_kafka_39(apache_kafka_with: StartKafka) -> ApacheKafka:
     """The run's Apache Kafka 3.9: the coordinator before it was rewritten."""
-    return apache_kafka_with(version="3.9.1")
+    return apache_kafka_with(version=OLDER_KAFKA)
 
 
-@pytest.fixture(scope="session", params=["4.1.0", "3.9.1"])
+@pytest.fixture(scope="session", params=[NEWEST_KAFKA, OLDER_KAFKA])
 def apache_kafka_any(request: pytest.FixtureRequest, apache_kafka_with: StartKafka) -> ApacheKafka:
     """Each of the run's brokers in turn."""
     return apache_kafka_with(version=request.param)

@@ -21,7 +21,7 @@ STRATEGIES = ["cooperative-sticky", "range"] if os.environ.get("SEAMARK_SOAK") e
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_group_survives_the_restart_of_its_broker(fresh_name, strategy):
     topic, group = fresh_name("topic"), fresh_name("group")
-    with ApacheKafka("4.1.0", None) as broker:
+    with ApacheKafka() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics([NewTopic(topic, 4, 1)]).raise_if_failed()
         made = Consumers(broker.bootstrap)

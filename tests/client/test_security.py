@@ -12,7 +12,7 @@ from seamark.client.admin_types import ANY_ACL, Acl, NewTopic
 from seamark.client.errors import AuthenticationFailed, BrokerError, ClientError, TlsFailed
 from seamark.errors import ConfigError
 from seamark.wire.error_codes import ErrorCode
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import VERSIONS, ApacheKafka
 from tests.support.certificates import Authority
 from tests.support.watched_server import free_ports
 
@@ -98,7 +98,7 @@ def _made(directory):
     return directory
 
 
-@pytest.fixture(scope="module", params=["4.1.0", "3.9.1"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def secured(request, tmp_path_factory):
     broker = Secured(request.param, tmp_path_factory.mktemp("certificates"))
     try:

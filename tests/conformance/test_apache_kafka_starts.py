@@ -22,7 +22,7 @@ from tests.support.apache_kafka import VERSIONS, ApacheKafka, KafkaFailed
 from tests.support.capture import CaptureError, Wire, exchange, framed
 from tests.support.external_tools import Unavailable, cached_directory
 from tests.support.java import JavaFailed, JavaOracle, java_program, run_java
-from tests.support.maven import kafka_jars, maven_jars
+from tests.support.maven import NEWEST_KAFKA, OLDER_KAFKA, kafka_jars, maven_jars
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +68,7 @@ def create_topic(kafka: ApacheKafka, topic: str) -> None:
 def test_both_releases_answer_api_versions(apache_kafka_any):
     answered = api_versions(apache_kafka_any)
     # OffsetCommit v0 and v1 went away with 4.0: proof that it is the release it says it is.
-    assert answered[8] == {"4.1.0": (2, 9), "3.9.1": (0, 9)}[apache_kafka_any.version]
+    assert answered[8] == {NEWEST_KAFKA: (2, 10), OLDER_KAFKA: (0, 9)}[apache_kafka_any.version]
 
 
 def test_a_started_broker_lists_itself_in_metadata_at_once(apache_kafka_any):
@@ -94,7 +94,7 @@ def test_tools_and_segment_files_show_a_topic(apache_kafka_any):
 
 def test_the_run_shares_one_broker_per_version_and_settings(apache_kafka_with, apache_kafka, apache_kafka_39):
     assert apache_kafka_with() is apache_kafka
-    assert apache_kafka_with(version="3.9.1") is apache_kafka_39
+    assert apache_kafka_with(version=OLDER_KAFKA) is apache_kafka_39
     assert apache_kafka.pid != apache_kafka_39.pid
     assert 50 < apache_kafka.resident_mb() < 2000
 
@@ -171,24 +171,24 @@ def test_a_killed_test_run_leaves_no_broker_and_no_directory():
 
 @pytest.mark.java
 def test_jars_come_from_the_cache_without_maven_the_second_time(monkeypatch):
-    first = kafka_jars("4.1.0")
+    first = kafka_jars()
 
     def no_maven() -> Path:
         raise AssertionError("Maven was asked")
 
     monkeypatch.setattr("tests.support.maven.maven", no_maven)
-    assert kafka_jars("4.1.0") == first
-    assert any(jar.name == "kafka-clients-4.1.0.jar" for jar in first)
+    assert kafka_jars() == first
+    assert any(jar.name == f"kafka-clients-{NEWEST_KAFKA}.jar" for jar in first)
 
 
 @pytest.mark.java
 def test_jars_without_their_dependencies_are_fetched_alone_and_again_when_damaged(tmp_path, monkeypatch):
     monkeypatch.setenv("SEAMARK_TEST_CACHE", str(tmp_path))
-    (jar,) = maven_jars("clients", ["org.apache.kafka:kafka-clients:4.1.0"], transitive=False)
-    assert (jar.name, tmp_path in jar.parents) == ("kafka-clients-4.1.0.jar", True)
+    (jar,) = maven_jars("clients", [f"org.apache.kafka:kafka-clients:{NEWEST_KAFKA}"], transitive=False)
+    assert (jar.name, tmp_path in jar.parents) == (f"kafka-clients-{NEWEST_KAFKA}.jar", True)
     size = jar.stat().st_size
     jar.write_bytes(b"half")
-    assert maven_jars("clients", ["org.apache.kafka:kafka-clients:4.1.0"], transitive=False) == [jar]
+    assert maven_jars("clients", [f"org.apache.kafka:kafka-clients:{NEWEST_KAFKA}"], transitive=False) == [jar]
     assert jar.stat().st_size == size
     with pytest.raises(Unavailable, match="Maven could not resolve the jars of nothing"):
         maven_jars("nothing", ["org.apache.kafka:kafka-clients:0.0.0-none"])
@@ -269,7 +269,7 @@ def test_java_speaks_utf_8_in_any_locale(monkeypatch):
             }
         }
     """
-    assert java_program(echo, kafka_jars("4.1.0"), "größe", stdin="длина\n") == "größe\nдлина\n"
+    assert java_program(echo, kafka_jars(), "größe", stdin="длина\n") == "größe\nдлина\n"
     with JavaOracle(echo) as oracle:
         assert oracle.ask("長さ") == "長さ"
 
@@ -287,12 +287,12 @@ def test_a_java_oracle_that_hangs_is_ended():
 @pytest.mark.java
 def test_java_that_does_not_compile_or_ends_badly_is_told():
     with pytest.raises(JavaFailed, match=r"(?s)Wrong\.java does not compile: .*cannot find symbol"):
-        java_program("public class Wrong { Missing field; }", kafka_jars("4.1.0"))
+        java_program("public class Wrong { Missing field; }", kafka_jars())
     with pytest.raises(JavaFailed, match=r"(?s)Exits ended with 3: complaint"):
         java_program(
             "public class Exits { public static void main(String[] args) {"
             ' System.err.println("complaint"); System.exit(3); } }',
-            kafka_jars("4.1.0"),
+            kafka_jars(),
         )
     with pytest.raises(ValueError, match="no public class"):
         java_program("class Hidden { }", [])
@@ -366,7 +366,7 @@ def test_a_run_without_the_tools_skips_visibly_and_fails_where_they_are_promised
     }
     environment = {**kept, "PATH": str(tmp_path / "bin"), "SEAMARK_TEST_CACHE": str(tmp_path / "cache"), **promise}
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", __file__, "-k", "test_both_releases_answer_api_versions and 4.1.0"],
+        [sys.executable, "-m", "pytest", __file__, "-k", f"test_both_releases_answer_api_versions and {NEWEST_KAFKA}"],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert run.returncode == (1 if promise else 0), run.stdout

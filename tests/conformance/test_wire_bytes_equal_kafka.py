@@ -13,7 +13,7 @@ from seamark.wire.frames import decode_response, encode_request, encode_response
 from seamark.wire.messages.api_versions import ApiVersionsRequest
 from seamark.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.metadata import MetadataRequest
+from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from seamark.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,8 +22,9 @@ from seamark.wire.messages.offset_commit import (
 from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from seamark.wire.offsets_topic import decode_entry, offset_commit_key, offset_commit_value
 from seamark.wire.records import decode_batch, encode_batch, scan_batches
-from seamark.wire.schema import Message
+from seamark.wire.schema import ZERO_UUID, Message
 from tests.support.capture import Wire
+from tests.support.maven import NEWEST_KAFKA
 
 pytestmark = pytest.mark.kafka
 
@@ -103,6 +104,11 @@ def test_find_coordinator_answers_have_our_bytes_in_every_version(apache_kafka_a
         assert (found.host, found.port) == ("127.0.0.1", apache_kafka_any.port)
 
 
+def id_of(topic: str, bootstrap: str) -> bytes:
+    message = ask(bootstrap, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    return message.topics[0].topic_id
+
+
 def commit_of(timestamp_free_metadata: str) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=GROUP,
@@ -137,11 +143,14 @@ def test_a_commit_its_answer_and_its_stored_record_have_our_bytes(
     _, stored = stored_batches(apache_kafka_any)[-1]
     entries = [(record.key, record.value) for record in stored]
     assert [key for key, _ in entries] == [offset_commit_key(GROUP, "demoTopic", part) for part in (0, 1)]
+    is_new = apache_kafka_any.version == NEWEST_KAFKA
     written_version = struct.unpack_from(">h", entries[0][1])[0]
+    assert written_version == (4 if is_new else 3)
+    # 4.3.1 stores the topic's id beside the offset, also for a commit that names the topic only; 4.1.0 did not.
+    topic_id = id_of(demo_topic, apache_kafka_any.bootstrap) if is_new else ZERO_UUID
     for (_, value), offset, text in zip(entries, (100, 200), (metadata, "more metadata"), strict=True):
         timestamp = decode_entry(entries[0][0], value).value.commit_timestamp
-        assert offset_commit_value(offset, text, timestamp, version=written_version) == value
-    assert written_version == (4 if apache_kafka_any.version.startswith("4") else 3)
+        assert offset_commit_value(offset, text, timestamp, topic_id=topic_id, version=written_version) == value
 
 
 def test_the_log_of_the_offsets_topic_is_written_as_we_would_write_it(apache_kafka_any, demo_topic):

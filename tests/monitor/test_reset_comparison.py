@@ -49,7 +49,7 @@ class Logs(NamedTuple):
 @pytest.fixture(scope="module")
 def kafka_like(apache_kafka):
     """Only Apache Kafka: this is about the two tools. Resets on the embedded broker are in test_groups_commands.py."""
-    return KafkaLike("apache-4.1", apache_kafka.bootstrap, apache_kafka)
+    return KafkaLike("apache-4.3", apache_kafka.bootstrap, apache_kafka)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def _both(results: dict[str, Result]) -> Result:
 
 
 def run_mixed(scale: float) -> Result:
-    with ApacheKafka("4.1.0", mixed.SETTINGS) as apache:
+    with ApacheKafka(settings=mixed.SETTINGS) as apache:
         theirs = mixed.run(apache.bootstrap, _counted(EVENTS, scale), seed=1)
     with Broker(settings=mixed.SETTINGS) as broker:
         ours = mixed.run(broker.bootstrap, _counted(EVENTS_ON_OURS, scale), seed=2)
@@ -110,7 +110,7 @@ def run_slow(scale: float) -> Result:
     """Below the limit with a session a tenth as long as the work, above it with one that would never end it."""
     seconds = max(7.5, SLOW_SECONDS * scale)
     failures = []
-    with ApacheKafka("4.1.0") as apache:
+    with ApacheKafka() as apache:
         below = slow_callers.callers_below_the_limit(apache.bootstrap, seconds)
         failures += [repr(caller) for caller in below if not caller.has_kept_its_membership]
         limit_s = max(2.0, 10.0 * scale)

@@ -153,7 +153,7 @@ def wrong_offsets(found: Offsets, wanted: Offsets) -> list[str]:
 def there_and_back(broker: Broker, directory: Path, groups: int, failures: list[str]) -> int:
     """Apache Kafka to our broker and back to other names: how many offsets were compared with the first."""
     topic = "soak-there-and-back"
-    with ApacheKafka("4.1.0") as kafka:
+    with ApacheKafka() as kafka:
         with Admin(bootstrap_servers=kafka.bootstrap) as admin:
             admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).raise_if_failed()
             broker.create_topic(topic, partitions=PARTITIONS)

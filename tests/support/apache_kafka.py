@@ -2,7 +2,7 @@
 
 One broker in KRaft combined mode on loopback, replication factor 1 everywhere, its data in a temporary directory:
 
-    with ApacheKafka("4.1.0", {"group.coordinator.append.linger.ms": 0}) as kafka:
+    with ApacheKafka(settings={"group.coordinator.append.linger.ms": 0}) as kafka:
         kafka.bootstrap, kafka.segment_files("__consumer_offsets", 3)
 
 ``start`` returns when the broker has answered an ApiVersions request, which it does only after it has joined its own
@@ -24,10 +24,10 @@ from typing import Self
 from tests.support.capture import CaptureError, exchange, framed
 from tests.support.external_tools import java
 from tests.support.java import short_lived_java, utf_8_environment
-from tests.support.maven import class_path, kafka_jars
+from tests.support.maven import NEWEST_KAFKA, OLDER_KAFKA, class_path, kafka_jars
 from tests.support.watched_server import WatchedServer, end_of, free_ports
 
-VERSIONS = ("4.1.0", "3.9.1")
+VERSIONS = (NEWEST_KAFKA, OLDER_KAFKA)
 
 # A cluster id is 16 bytes in base64; a fixed one keeps captured answers comparable between runs.
 CLUSTER_ID = "c2VhbWFyay10ZXN0cy0wMA"
@@ -54,7 +54,7 @@ class ApacheKafka(WatchedServer):
 
     def __init__(
         self,
-        version: str = "4.1.0",
+        version: str = NEWEST_KAFKA,
         settings: Mapping[str, object] | None = None,
         *,
         group_initial_rebalance_delay_ms: int = 0,

@@ -6,6 +6,7 @@ Its offsets expire and its crashed members are missed soon, so that a test need 
 from __future__ import annotations
 
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.maven import NEWEST_KAFKA
 from tests.support.watched_server import free_ports
 
 # Whoever logs in has no right before a test gives one.
@@ -15,7 +16,7 @@ USERS = {"watcher": "w4tch", "guest": "gu3st"}
 class GuardedKafka(ApacheKafka):
     """``bootstrap`` is for administrators, ``login`` is where ``USERS`` log in with PLAIN."""
 
-    def __init__(self, version: str = "4.1.0") -> None:
+    def __init__(self, version: str = NEWEST_KAFKA) -> None:
         super().__init__(version)
         (port,) = free_ports(1)
         self.login = f"127.0.0.1:{port}"

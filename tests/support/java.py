@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.external_tools import cached_directory, java, javac
-from tests.support.maven import class_path, kafka_jars, maven_jars
+from tests.support.maven import NEWEST_KAFKA, class_path, kafka_jars, maven_jars
 
 __all__ = [
     "JavaFailed",
@@ -71,7 +71,7 @@ def utf_8_environment() -> dict[str, str]:
 
 def run_java(
     source_path: str | Path,
-    version: str = "4.1.0",
+    version: str = NEWEST_KAFKA,
     args: Sequence[str] = (),
     stdin: str | None = None,
     timeout: float = 60,
@@ -114,7 +114,7 @@ class JavaOracle:
     def __init__(
         self,
         source_path: str | Path,
-        version: str = "4.1.0",
+        version: str = NEWEST_KAFKA,
         *,
         args: Sequence[str] = (),
         classpath: Sequence[Path] = (),

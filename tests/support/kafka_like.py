@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.maven import NEWEST_KAFKA, OLDER_KAFKA
+
 
 @dataclass(frozen=True)
 class KafkaLike:
@@ -28,7 +30,7 @@ class KafkaLike:
 
 def start(name: str, request: pytest.FixtureRequest) -> Iterator[KafkaLike]:
     if name.startswith("apache"):
-        version = {"apache-4.1": "4.1.0", "apache-3.9": "3.9.1"}[name]
+        version = {"apache-4.3": NEWEST_KAFKA, "apache-3.9": OLDER_KAFKA}[name]
         broker = request.getfixturevalue("apache_kafka_with")(version=version)
         yield KafkaLike(name, broker.bootstrap, broker)
         return
@@ -43,7 +45,7 @@ def start(name: str, request: pytest.FixtureRequest) -> Iterator[KafkaLike]:
 
 # The older ones take as long again; the suite has a time limit, so they are for SEAMARK_SOAK=1. What differs between
 # releases (negotiation, the forms of requests) is tested on all of them by the unit tests and the conformance suites.
-_NEWEST = ("apache-4.1", "seamark")
+_NEWEST = ("apache-4.3", "seamark")
 _OLDER = ("apache-3.9", "seamark-2.4") if os.environ.get("SEAMARK_SOAK") else ()
 BROKERS = [
     pytest.param(name, marks=[pytest.mark.kafka] if name.startswith("apache") else []) for name in (*_NEWEST, *_OLDER)

@@ -16,6 +16,10 @@ from xml.sax.saxutils import escape
 
 from tests.support.external_tools import Unavailable, cached_directory, maven
 
+# What tests and benchmarks run beside: the newest release, and one with the coordinator before it was rewritten.
+NEWEST_KAFKA = "4.3.1"
+OLDER_KAFKA = "3.9.1"
+
 # Pinned, or two machines could copy different files for the same coordinates.
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
@@ -48,7 +52,7 @@ def maven_jars(name: str, coordinates: Sequence[str], *, transitive: bool = True
     return sorted(directory.glob("*.jar"))
 
 
-def kafka_jars(version: str) -> list[Path]:
+def kafka_jars(version: str = NEWEST_KAFKA) -> list[Path]:
     """Broker, clients and command line tools of one Apache Kafka release."""
     logging = _KAFKA_LOGGING.get(version.partition(".")[0])
     if logging is None:

@@ -56,7 +56,7 @@ class ClientProgram:
     def __init__(self, client: str, bootstrap: str) -> None:
         self._name = client
         if client == "java":
-            command: Sequence[str] = compiled_java_command(JAVA_SOURCE, kafka_jars("4.1.0"), [bootstrap])
+            command: Sequence[str] = compiled_java_command(JAVA_SOURCE, kafka_jars(), [bootstrap])
         else:
             command = [sys.executable, "-m", f"tests.conformance.clients.{client}_program", bootstrap]
         self._process = subprocess.Popen(

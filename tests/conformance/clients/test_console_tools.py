@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 def tool(broker: Broker, name: str, *args: str, stdin: str = "", ok: bool = True) -> str:
     """What a class of Kafka's tools prints."""
     command = short_lived_java(
-        class_path(kafka_jars("4.1.0")),
+        class_path(kafka_jars()),
         f"org.apache.kafka.tools.{name}",
         ["--bootstrap-server", broker.bootstrap, *args],
     )

@@ -38,9 +38,7 @@ def test_a_group_of_java_consumers_shares_loses_and_resumes(broker: Broker, assi
 
 
 def groups_tool(broker: Broker, *args: str) -> str:
-    command = short_lived_java(
-        class_path(kafka_jars("4.1.0")), GROUPS_TOOL, ["--bootstrap-server", broker.bootstrap, *args]
-    )
+    command = short_lived_java(class_path(kafka_jars()), GROUPS_TOOL, ["--bootstrap-server", broker.bootstrap, *args])
     run = subprocess.run(
         command, env=utf_8_environment(), capture_output=True, encoding="utf-8", timeout=60, check=False
     )
@@ -105,7 +103,7 @@ public class Refused {
 
 
 def test_what_is_not_served_fails_at_once_and_nothing_hangs(broker: Broker) -> None:
-    told = java_program(REFUSED, kafka_jars("4.1.0"), broker.bootstrap, timeout=90)
+    told = java_program(REFUSED, kafka_jars(), broker.bootstrap, timeout=90)
     # The client logs to stdout too.
     told_by_us = [line for line in told.splitlines() if not line[0].isdigit()]
     assert told_by_us == ["UnsupportedVersionException", "TransactionalIdAuthorizationException", "true"]

@@ -26,7 +26,7 @@ class Tools:
         self._broker = broker
         self._directory = directory
         self._authority = authority
-        self._classpath = class_path(kafka_jars("4.1.0"))
+        self._classpath = class_path(kafka_jars())
 
     def log_end(self, topic):
         return self._broker._server.cluster.partition(topic, 0).log_end

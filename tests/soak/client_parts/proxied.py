@@ -156,7 +156,7 @@ def on_apache_kafka(runs: int, seed: int, strategy: str = "cooperative-sticky") 
     advertised = free_ports_in_a_row(1)
     kinds: dict[str, int] = {}
     settings = {"advertised.listeners": f"CLIENT://127.0.0.1:{advertised}"}
-    with ApacheKafka("4.1.0", settings) as broker, Proxy(broker.port, advertised) as proxy:
+    with ApacheKafka(settings=settings) as broker, Proxy(broker.port, advertised) as proxy:
         with Admin(bootstrap_servers=proxy.address) as admin:
             admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).raise_if_failed()
         with Group(proxy.address, GROUP, strategy) as group:

@@ -39,7 +39,7 @@ def on_our_broker(kills: int, seed: int) -> dict[str, object]:
 
 
 def on_apache_kafka(kills: int, seed: int) -> dict[str, object]:
-    with ApacheKafka("4.1.0", {"offsets.topic.num.partitions": 4}) as broker:
+    with ApacheKafka(settings={"offsets.topic.num.partitions": 4}) as broker:
         return _kill_and_start(broker, kills, random.Random(seed))
 
 
