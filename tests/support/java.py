@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # A program that lives for a second gains nothing from the optimising compiler or from parallel collector threads.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 
 # Java takes the terminal's encoding for its streams (by two names: before and since Java 19); ours are always UTF-8.
 _UTF_8 = tuple(
@@ -61,7 +61,11 @@ def short_lived_java(
     class_path: str, main_class: str, args: Sequence[str] = (), options: Sequence[str] = ()
 ) -> list[str]:
     """The command line of a JVM tuned to start fast."""
-    return [str(java()), *_SHORT_LIVED, *_UTF_8, *options, "-cp", class_path, main_class, *args]
+    return _java(class_path, main_class, args, [*SHORT_LIVED, *options])
+
+
+def _java(class_path: str, main_class: str, args: Sequence[str], options: Sequence[str]) -> list[str]:
+    return [str(java()), *_UTF_8, *options, "-cp", class_path, main_class, *args]
 
 
 def utf_8_environment() -> dict[str, str]:
@@ -98,17 +102,19 @@ def java_program(
     return run.stdout
 
 
-def compiled_java_command(source: str | Path, classpath: Sequence[Path], args: Sequence[str] = ()) -> list[str]:
+def compiled_java_command(
+    source: str | Path, classpath: Sequence[Path], args: Sequence[str] = (), options: Sequence[str] = SHORT_LIVED
+) -> list[str]:
     """The command line that runs a program, compiled; for a caller who keeps the process himself."""
     program = _compile(source, classpath)
-    return short_lived_java(program.class_path, program.main_class, args)
+    return _java(program.class_path, program.main_class, args, options)
 
 
 class JavaOracle:
     """A Java program that stays up and answers one line per line asked.
 
     The program must flush after each line and must print nothing else on stdout. Its stderr is shown when it fails.
-    Threads may share an oracle: one question is under way at a time.
+    Threads may share an oracle: one question is under way at a time. ``options`` are the JVM's: a benchmark gives none.
     """
 
     def __init__(
@@ -118,12 +124,13 @@ class JavaOracle:
         *,
         args: Sequence[str] = (),
         classpath: Sequence[Path] = (),
+        options: Sequence[str] = SHORT_LIVED,
     ) -> None:
         program = _compile(source_path, list(classpath) or kafka_jars(version))
         self._name = program.main_class
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
-            short_lived_java(program.class_path, program.main_class, args), env=utf_8_environment(),
+            _java(program.class_path, program.main_class, args, options), env=utf_8_environment(),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdout is not None

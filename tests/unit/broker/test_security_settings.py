@@ -6,7 +6,6 @@ import ssl
 
 import pytest
 
-from seamark.broker import Broker
 from seamark.broker.acl_rules import Acl
 from seamark.broker.sasl_session import SaslSession
 from seamark.broker.security import Gatekeeper, Security, Tls
@@ -226,13 +225,6 @@ def test_the_principal_of_a_certificate_is_written_as_java_writes_it(authority, 
 def test_a_certificate_that_cannot_be_read_is_an_error_of_its_own(damage):
     with pytest.raises(BadCertificate):
         subject_of(damage)
-
-
-def test_a_running_broker_keeps_no_password_of_its_settings():
-    with Broker(settings={"sasl.jaas.config": JAAS, "sasl.enabled.mechanisms": "PLAIN"}) as broker:
-        assert SECRET not in repr(broker._server.settings.given)
-        assert SECRET not in repr(vars(broker._server.security))
-        assert broker._server.security.protocol == "SASL_PLAINTEXT"
 
 
 def test_a_key_that_is_no_file_is_not_shown(certificate):

@@ -1,11 +1,8 @@
 """``seamark dashboard`` as a new user meets it: options, refusals in a sentence, the line it prints, a clean end."""
 
 import builtins
-import os
 import signal
-import subprocess
 import sys
-import urllib.request
 
 import pytest
 
@@ -80,30 +77,6 @@ def test_without_the_optional_packages_one_sentence_says_what_to_install(monkeyp
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(MissingExtra, match=r"pip install 'seamark\[dashboard\]'"):
         command.dashboard(bootstrap="127.0.0.1:1", state=str(tmp_path), listen="127.0.0.1:0")
-
-
-def _started(tmp_path, *words, **environment):
-    program = [sys.executable, "-c", "from seamark.cli.main import main; main()"]
-    return subprocess.Popen(
-        [*program, "dashboard", "--state", str(tmp_path), *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
-    )  # fmt: skip
-
-
-def test_it_serves_although_the_cluster_is_away_and_ends_on_sigterm(tmp_path):
-    with _started(tmp_path, "--listen", "127.0.0.1:0", "--bootstrap", "127.0.0.1:1") as running:
-        try:
-            line = running.stdout.readline()
-            address, _, token = line.removeprefix("ready dashboard=").strip().partition("#")
-            assert len(token) >= 24
-            page = urllib.request.urlopen(address, timeout=30).read().decode()
-            assert token not in page
-            assert urllib.request.urlopen(address.replace("/login", "/healthz"), timeout=30).read() == b"ok\n"
-        finally:
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(60) == 0
-        assert token not in running.stderr.read()
-    assert (tmp_path / "history.sqlite3").exists()
 
 
 @pytest.mark.parametrize(

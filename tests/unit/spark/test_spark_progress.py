@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.error
-import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -61,26 +59,6 @@ def test_every_batch_is_a_line(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "query billing batch 2: 7 rows of orders; 3 records behind, the oldest 1.5 s old; group g: ok"
     ]
-
-
-def test_metrics_are_served_and_forgotten_with_the_query():
-    cluster = MemoryCluster(orders=[50])
-    listener = ProgressListener(metrics_port=0)
-    try:
-        listener.onQueryProgress(event(end_of(cluster, 10), name="billing"))
-        address = f"http://127.0.0.1:{listener.page.port}"
-        with urllib.request.urlopen(f"{address}/metrics") as answer:
-            text = answer.read().decode()
-        assert 'seamark_spark_lag_records{query="billing",group="g",topic="orders",partition="0"} 3\n' in text
-        assert 'seamark_spark_lag_seconds{query="billing",group="g",topics="orders"} 1.5\n' in text
-        with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(address)
-        with pytest.raises(ConfigError, match="metrics_port"):
-            ProgressListener(metrics_port=listener.page.port)
-        listener.onQueryTerminated(SimpleNamespace(id="query-id"))
-        assert "billing" not in listener.metrics.text()
-    finally:
-        listener.close()
 
 
 def test_label_values_are_escaped():

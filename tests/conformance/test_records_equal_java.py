@@ -21,8 +21,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.record.*;
-import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.record.internal.*;
+import org.apache.kafka.common.record.internal.Record;
 
 public class RecordBatchOracle {
     static final HexFormat HEX = HexFormat.of();

@@ -145,3 +145,12 @@ def test_the_package_offers_the_broker_without_loading_it():
     subprocess.run([sys.executable, "-c", statement], check=True)
     with pytest.raises(AttributeError):
         seamark.Nonsense  # noqa: B018
+
+
+def test_a_running_broker_keeps_no_password_of_its_settings():
+    secret = "tr0ub4dor"
+    jaas = f'PlainLoginModule required username="a" password="b" user_alice="{secret}";'
+    with Broker(settings={"sasl.jaas.config": jaas, "sasl.enabled.mechanisms": "PLAIN"}) as broker:
+        assert secret not in repr(broker._server.settings.given)
+        assert secret not in repr(vars(broker._server.security))
+        assert broker._server.security.protocol == "SASL_PLAINTEXT"

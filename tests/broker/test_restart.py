@@ -13,11 +13,11 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.storage.errors import UnknownFormat
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.broker.test_command import bootstrap_of
+from tests.broker.test_command import start as process
+from tests.broker.test_configs import BROKER, SET, alter, describe
 from tests.support.broker_driver import Client, batch_of
 from tests.support.capture import CaptureError
-from tests.unit.broker.test_command import bootstrap_of
-from tests.unit.broker.test_command import start as process
-from tests.unit.broker.test_configs import BROKER, SET, alter, describe
 
 
 @pytest.fixture(params=["os", "commit"])
