@@ -119,6 +119,26 @@ def _skip_or_failure(missing: Unavailable) -> BaseException:
     return pytest.skip.Exception(str(missing))
 
 
+# The property under which a test reports that it began anew, and why.
+TOLD_AGAIN = "told_again"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show which tests began anew: what is forgiven must not go unseen."""
+    told = [
+        f"{report.nodeid}: {reason}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, reason in report.user_properties
+        if name == TOLD_AGAIN
+    ]
+    if told:
+        terminalreporter.section(f"{len(told)} tests were told again because a client of others hung")
+        for line in told:
+            terminalreporter.line(line)
+
+
 @pytest.fixture(scope="session")
 def apache_kafka_with() -> Iterator[StartKafka]:
     """Brokers with special settings: ``apache_kafka_with({"group.coordinator.append.linger.ms": 0})``.

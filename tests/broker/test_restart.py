@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import shutil
+import subprocess
 import threading
 
 import pytest
@@ -155,6 +156,11 @@ def killed_at_the_end(running):
         running.communicate()
 
 
+def kill(running: subprocess.Popen, is_killed: threading.Event) -> None:
+    is_killed.set()
+    running.kill()
+
+
 @pytest.mark.parametrize("durability", ["os", "commit"])
 def test_what_a_killed_process_acknowledged_is_served_by_the_next(tmp_path, durability):
     arguments = ["--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--durability", durability]
@@ -171,13 +177,18 @@ def test_what_a_killed_process_acknowledged_is_served_by_the_next(tmp_path, dura
             acknowledged = client.values("kept", partition=0)
             if len(client.values("kept", partition=1)) < len(acknowledged):
                 client.produce("kept", batch_of(acknowledged[-1]), partition=1)
-            killer = threading.Timer(0.2, running.kill)
+            is_killed = threading.Event()
+            killer = threading.Timer(0.2, kill, [running, is_killed])
             killer.start()
-            with contextlib.suppress(CaptureError):
+            try:
                 for number in itertools.count():
                     value = b"%d-%d" % (run, number)
                     assert client.produce("kept", batch_of(value), partition=0).error_code == 0
                     assert client.produce("kept", batch_of(value), partition=1).error_code == 0
                     acknowledged.append(value)
+            except CaptureError:
+                # A broker that hangs up before it is killed has failed.
+                if not is_killed.is_set():
+                    raise
             killer.join()
     assert len(acknowledged) > 20

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 import warnings
 from typing import Any
 
@@ -12,10 +14,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import NewTopic
+    from kafka.consumer.fetcher import Fetcher
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
     from kafka.errors import KafkaError
+    from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.selector import NetworkSelector
     from kafka.structs import OffsetAndMetadata
 
 from tests.conformance.clients.program import HUNG, serve
@@ -27,9 +32,27 @@ ASSIGNORS = {
 }
 
 
-# kafka-python 3.0 hands work over to its I/O thread, which on busy cores now and then is not woken: the caller then
-# waits for ever for something that needs no broker at all. About one start in a hundred.
+# kafka-python 3.0 hands work over to its I/O thread, which on busy cores was seen not to be woken: the caller then
+# waits for ever for something that needs no broker at all.
 HUNG_AFTER_S = 10.0
+
+
+def own_wait(thread: threading.Thread) -> threading.Event | None:
+    """What the thread waits for if it waits for kafka-python itself; None if it does anything else, or wants a broker.
+
+    The stack must end in the event that the I/O thread sets when it has done what it was handed, and that must be one
+    of two things: sending fetches without waiting for their answers, or waiting with a time limit.
+    """
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code.co_filename == threading.__file__:
+        frame = frame.f_back
+    if frame is None or frame.f_code is not NetworkSelector.run.__code__:
+        return None
+    given = frame.f_locals
+    call, arguments = getattr(given["coro"], "__func__", None), given["args"]
+    is_sending = call is Fetcher._send_fetches_async
+    is_limited = call is KafkaConnectionManager.wait_for and arguments[1] is not None
+    return given.get("event") if is_sending or is_limited else None
 
 
 class KafkaPython:
@@ -47,7 +70,8 @@ class KafkaPython:
         self._owned: list[int] = []
         self._read: list[str] = []
         self._failure: BaseException | None = None
-        self._polling_since: float | None = None
+        self._own_wait: threading.Event | None = None
+        self._own_wait_since = 0.0
 
     def create(self, topic: str, partitions: int) -> None:
         self._admin.create_topics([NewTopic(topic, partitions, 1)])
@@ -92,13 +116,9 @@ class KafkaPython:
         # between that SyncGroup and the answer, kafka-python 3.0 forgets that it was joining: it never takes the
         # answer up and sends no heartbeat, and the others wait until the broker's patience with it is over. Seen in
         # two of 40 stories on busy cores (<rebalancing>, rejoin_needed=False, join=done); so it learns them first.
-        self._polling_since = time.monotonic()
         consumer.partitions_for_topic(topic)
         while not self._is_stopping.is_set():
-            self._polling_since = time.monotonic()
-            polled = consumer.poll(timeout_ms=100)
-            self._polling_since = None
-            for records in polled.values():
+            for records in consumer.poll(timeout_ms=100).values():
                 self._read += [record.value.decode() for record in records]
             self._owned = sorted(each.partition for each in consumer.assignment())
             if self._wants_commit.is_set():
@@ -118,10 +138,17 @@ class KafkaPython:
     def status(self) -> dict[str, Any]:
         if self._failure is not None:
             raise self._failure
-        since = self._polling_since
-        if since is not None and time.monotonic() - since > HUNG_AFTER_S:
-            raise RuntimeError(f"poll(timeout_ms=100) or what comes before it {HUNG}")
+        self._check_own_wait()
         return {"owned": self._owned, "read": list(self._read), "client": self._inner_state()}
+
+    def _check_own_wait(self) -> None:
+        """Raise when the thread has been in the same wait for itself for so long that it will not end."""
+        waits_for = own_wait(self._thread) if self._thread is not None else None
+        if waits_for is None or waits_for is not self._own_wait:
+            self._own_wait, self._own_wait_since = waits_for, time.monotonic()
+        elif time.monotonic() - self._own_wait_since > HUNG_AFTER_S:
+            stack = traceback.format_stack(sys._current_frames()[self._thread.ident])
+            raise RuntimeError(f"{HUNG}:\n{''.join(stack)}")
 
     def _inner_state(self) -> str:
         """How the client sees its membership; read beside its threads, so only for people."""

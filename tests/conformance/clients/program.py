@@ -43,11 +43,11 @@ class ProgramFailed(AssertionError):
 
 
 class ClientHung(ProgramFailed):
-    """The client waits inside one of its own calls long after its timeout: its fault, whatever the broker did."""
+    """The client waits for itself, as its own stack proves: whatever the broker did, it is not the reason."""
 
 
-# What a program says of such a call.
-HUNG = "has not returned, although its time is long up"
+# What a program says when it has that proof.
+HUNG = "the client waits for its own I/O thread, in a call that needs no broker"
 
 
 class ClientProgram:
