@@ -5,35 +5,41 @@ One Apache Kafka 4.3.1 with default settings on the same machine, one topic of 4
 consumer, from the first poll to the last record; connections are made before. A reader of objects touches key, value,
 headers, offset and timestamp of every record, and the sum over them must be right. Peers are set up as fast as their
 settings allow: confluent-kafka with a full queue and no back-off, aiokafka's getmany with the same fetch sizes as ours.
+confluent-kafka checks no CRC unless it is told to; we and aiokafka always do.
+
+``client.columns`` is for a program that computes with columns: the lengths of key and value, offset and timestamp of
+every record are added up, by Arrow's functions on our side and record by record on the peer's, which has no other way,
+and both sums must be right. ``client.columns.python`` is the same for a program that wants Python objects: our columns
+are turned into lists of bytes and ints, which are added up as the peer adds up its records'.
 
 Records of one length suit a reader that decodes alike records together, so each claim is also told for a topic whose
 values have 20 to 180 bytes (``mixed_sizes``). Producing is in ``client_produce``.
-
-SEAMARK_BENCH_QUICK=1 uses a tenth of the records.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from benchmarks.claims import compare
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.claims import QUICK, compare, compare_each, figures_of
 from benchmarks.client_produce import produce_claim
+from benchmarks.peer_kafka import peer_kafka
 from seamark.client.admin import Admin
 from seamark.client.admin_types import NewTopic
 from seamark.client.consumer import Consumer
 from seamark.client.producer import Producer
 from seamark.topic_partition import TopicPartition
-from tests.support.apache_kafka import ApacheKafka
 
-QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
 PARTITIONS = 4
 KEYS = [b"key-%03d" % number for number in range(1000)]
 BATCH_BYTES = 16_384
@@ -79,33 +85,31 @@ MIXED = Filled("bench-mixed", 200_000 if QUICK else 1_000_000, tuple(bytes(20 + 
 
 
 def measure() -> list[dict[str, object]]:
-    with ApacheKafka(java_options=["-Xmx1g"]) as kafka:
+    with peer_kafka() as kafka:
         bootstrap = kafka.bootstrap
         for filled in (ALIKE, MIXED):
             filled.fill(bootstrap)
         return [
-            reading_claim("client.objects.aiokafka", bootstrap, our_objects, aiokafka_objects),
-            reading_claim("client.objects.confluent", bootstrap, our_objects, confluent_objects),
-            reading_claim("client.columns", bootstrap, our_columns, confluent_lists),
+            *reading_claims(bootstrap, {"client.objects.aiokafka": our_objects}, aiokafka_objects),
+            *reading_claims(bootstrap, {"client.objects.confluent": our_objects}, confluent_objects),
+            *reading_claims(
+                bootstrap,
+                {"client.columns": our_columns, "client.columns.python": our_columns_as_lists},
+                confluent_lists,
+            ),
             produce_claim(bootstrap),
             *idle_claims(bootstrap),
         ]
 
 
-def reading_claim(claim_id: str, bootstrap: str, ours: Read, peer: Read) -> dict[str, object]:
-    def figures(filled: Filled, runs: int, **also: object) -> dict[str, object]:
-        return compare(
-            claim_id,
-            "records/s",
-            "higher",
-            lambda: ours(bootstrap, filled),
-            lambda: peer(bootstrap, filled),
-            runs,
-            **also,
-        )
+def reading_claims(bootstrap: str, ours: Mapping[str, Read], peer: Read) -> list[dict[str, object]]:
+    def figures(filled: Filled, runs: int) -> list[dict[str, object]]:
+        our_runs = {claim_id: lambda read=read: read(bootstrap, filled) for claim_id, read in ours.items()}
+        return compare_each(our_runs, "records/s", "higher", lambda: peer(bootstrap, filled), runs)
 
     mixed = figures(MIXED, 3)
-    return figures(ALIKE, RUNS, mixed_sizes={name: mixed[name] for name in ("ours", "peer", "ratio")})
+    alike = figures(ALIKE, RUNS)
+    return [claim | {"mixed_sizes": figures_of(beside)} for claim, beside in zip(alike, mixed, strict=True)]
 
 
 # -- consuming
@@ -133,18 +137,40 @@ def our_objects(bootstrap: str, filled: Filled) -> float:
 
 
 def our_columns(bootstrap: str, filled: Filled) -> float:
-    count = 0
+    return _columns(bootstrap, filled, _sum_of_columns)
+
+
+def our_columns_as_lists(bootstrap: str, filled: Filled) -> float:
+    return _columns(bootstrap, filled, _sum_of_lists)
+
+
+def _columns(bootstrap: str, filled: Filled, sum_of: Callable[[Any], int]) -> float:
+    count = total = 0
     with our_consumer(bootstrap, filled) as consumer:
         started = time.perf_counter()
         consumer.assign([TopicPartition(filled.topic, number) for number in range(PARTITIONS)])
         while count < filled.count:
             batch = consumer.poll_arrow(5.0)
             if batch is not None:
+                total += sum_of(batch)
                 count += batch.num_rows
         elapsed = time.perf_counter() - started
-    if count != filled.count:
-        raise AssertionError(f"read {count} records, not {filled.count}")
-    return count / elapsed
+    return filled.checked(count, total) / elapsed
+
+
+def _sum_of_columns(batch: Any) -> int:
+    lengths = (pc.sum(pc.binary_length(batch[name])) for name in ("key", "value"))
+    numbers = (pc.sum(batch[name].cast(pa.int64())) for name in ("offset", "timestamp"))
+    return sum(each.as_py() for each in (*lengths, *numbers))
+
+
+def _sum_of_lists(batch: Any) -> int:
+    keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
+    offsets, stamps_ms = (batch[name].cast(pa.int64()).to_pylist() for name in ("offset", "timestamp"))
+    total = 0
+    for key, value, offset, stamp_ms in zip(keys, values, offsets, stamps_ms, strict=True):
+        total += len(key) + len(value) + offset + stamp_ms
+    return total
 
 
 def aiokafka_objects(bootstrap: str, filled: Filled) -> float:
@@ -224,8 +250,7 @@ def confluent_lists(bootstrap: str, filled: Filled) -> float:
             for record in consumer.consume(10_000, 5.0):
                 if record.error():
                     continue
-                total += len(record.key()) + len(record.value()) + len(record.headers() or ()) + record.offset()
-                total += record.timestamp()[1]
+                total += len(record.key()) + len(record.value()) + record.offset() + record.timestamp()[1]
                 count += 1
         elapsed = time.perf_counter() - started
     finally:
@@ -237,7 +262,7 @@ def confluent_lists(bootstrap: str, filled: Filled) -> float:
 
 _IDLE = """
 import sys, time, psutil
-from seamark.client import Consumer
+from seamark.client import Admin, Consumer
 bootstrap, count, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 me = psutil.Process()
 def member(number):
@@ -248,16 +273,21 @@ first = member(0)
 first.poll(1.0)
 before = me.memory_info().rss
 members = [first] + [member(number) for number in range(1, count)]
+def are_members():
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        groups = admin.describe_groups([f"bench-idle-{number}" for number in range(5)]).raise_if_failed().values()
+    return all(group.state == "Stable" for group in groups) and sum(len(group.members) for group in groups) == count
 deadline = time.monotonic() + 60
-while time.monotonic() < deadline:
+settled = time.monotonic() + 10
+while time.monotonic() < settled or not are_members():
+    assert time.monotonic() < deadline, "the groups did not become stable"
     for each in members:
         each.poll(0.01)
-    if time.monotonic() > deadline - 50:
-        break
 after = me.memory_info().rss
 spent = sum(me.cpu_times()[:2])
 time.sleep(seconds)
 percent = (sum(me.cpu_times()[:2]) - spent) / seconds * 100
+assert are_members(), "a group lost a member"
 print(percent, (after - before) / (count - 1) / 1e6)
 for each in members:
     each.close(5.0)
@@ -265,7 +295,7 @@ for each in members:
 
 
 def idle_claims(bootstrap: str) -> list[dict[str, object]]:
-    """50 members in a process of their own that polled until they were assigned, and then do nothing but heartbeat."""
+    """50 members in a process of their own that polled until their groups were stable, then only heartbeat."""
     figures: list[tuple[float, float]] = []
 
     def run() -> float:
@@ -279,6 +309,6 @@ def idle_claims(bootstrap: str) -> list[dict[str, object]]:
         figures.append((percent, megabytes))
         return percent
 
-    cpu = compare("client.idle_cpu", "% of a core", "lower", run, None, runs=3)
+    cpu = compare("client.idle_cpu", "% of a core", "lower", run, None, runs=3, fresh_processes=True)
     memory = iter([megabytes for _, megabytes in figures])
-    return [cpu, compare("client.idle_memory", "MB", "lower", lambda: next(memory), None, runs=3)]
+    return [cpu, compare("client.idle_memory", "MB", "lower", lambda: next(memory), None, 3, fresh_processes=True)]

@@ -3,9 +3,9 @@
 Four partitions of 60 batches each, uncompressed: 135 records of an 8-byte key and a 100-byte value fill a batch to the
 producer's default batch.size of 16,384 bytes. Both sides check every CRC and produce key, value, offset and timestamp
 of every record: we as one Arrow batch per partition, kept until all four are there; aiokafka as record objects, each
-read and let go. ``large_batches_ratio`` is for the same records in one batch of 1 MB per partition. The start of a
-process is measured in processes with a cache directory of their own, from after the imports to the first decoded
-batch.
+read and let go. Before the clock runs, the sums over all four must be the same. ``large_batches_ratio`` is for the same
+records in one batch of 1 MB per partition. The start of a process is measured in processes with a cache directory of
+their own, from after the imports to the first decoded batch.
 """
 
 import os
@@ -15,6 +15,8 @@ import tempfile
 import time
 from random import Random
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -44,6 +46,8 @@ print(time.perf_counter() - start)
 def measure() -> list[dict[str, object]]:
     partitions = [_partition(seed, records_per_batch=135) for seed in range(PARTITIONS)]
     large = [_partition(seed, records_per_batch=RECORDS_PER_PARTITION) for seed in range(PARTITIONS)]
+    for each in (partitions, large):
+        _check_content(each)
     # The others than the claim's own figure are taken afterwards, when everything is compiled.
     claim = compare(
         "columns.to_arrow",
@@ -53,13 +57,29 @@ def measure() -> list[dict[str, object]]:
         lambda: _rate(lambda: _with_aiokafka(partitions)),
         peer_name="aiokafka",
     )
-    in_large = compare(
-        "", "", "", lambda: _rate(lambda: _to_arrow(large)), lambda: _rate(lambda: _with_aiokafka(large))
-    )
+    in_large = _beside(lambda: _to_arrow(large), lambda: _with_aiokafka(large))
     claim["large_batches_ratio"] = in_large["ratio"]
-    claim["offset_only"] = compare("", "", "", lambda: _rate(lambda: _to_arrow(partitions, ["offset"])), None)["ours"]
-    claim["all_columns"] = compare("", "", "", lambda: _rate(lambda: _to_arrow(partitions, COLUMN_NAMES)), None)["ours"]
+    claim["offset_only"] = _beside(lambda: _to_arrow(partitions, ["offset"]))["ours"]
+    claim["all_columns"] = _beside(lambda: _to_arrow(partitions, COLUMN_NAMES))["ours"]
     return [claim, *_process_starts()]
+
+
+def _beside(ours, peer=None) -> dict[str, object]:
+    return compare("", "records/s", "higher", lambda: _rate(ours), (lambda: _rate(peer)) if peer else None)
+
+
+def _check_content(partitions) -> None:
+    ours = theirs = 0
+    for partition in partitions:
+        batch = decode_columns(partition).batch
+        ours += sum(pc.sum(pc.binary_length(batch[name])).as_py() for name in ("key", "value"))
+        ours += sum(pc.sum(batch[name].cast(pa.int64())).as_py() for name in ("offset", "timestamp"))
+        batches = MemoryRecords(partition)
+        while batches.has_next():
+            for record in batches.next_batch():
+                theirs += len(record.key) + len(record.value) + record.offset + record.timestamp
+    if ours != theirs:
+        raise AssertionError(f"our columns add up to {ours}, aiokafka's records to {theirs}")
 
 
 def _partition(seed: int, records_per_batch: int) -> bytes:
@@ -111,8 +131,10 @@ def _with_aiokafka(partitions) -> int:
 def _process_starts() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as cache:
         _, _ = _first_batch(cache)
-        warm = compare("columns.first_batch_warm", "s", "lower", lambda: _first_batch(cache)[0], None)
-    return [warm, compare("columns.cold_compile", "s", "lower", _cold_compile, None, runs=3)]
+        warm = compare(
+            "columns.first_batch_warm", "s", "lower", lambda: _first_batch(cache)[0], None, fresh_processes=True
+        )
+    return [warm, compare("columns.cold_compile", "s", "lower", _cold_compile, None, 3, fresh_processes=True)]
 
 
 def _cold_compile() -> float:

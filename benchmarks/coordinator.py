@@ -115,11 +115,11 @@ def loaded_per_second(log: bytes) -> float:
 
 def _kafka_net_load(log: bytes) -> float | str:
     """Records per second that Apache Kafka 4.3.1 loads of this log; a sentence where it cannot run."""
-    from tests.support.apache_kafka import ApacheKafka
+    from benchmarks.peer_kafka import peer_kafka
     from tests.support.external_tools import Unavailable
 
     try:
-        with ApacheKafka(settings={"offsets.topic.num.partitions": 1}) as kafka:
+        with peer_kafka({"offsets.topic.num.partitions": 1}) as kafka:
             # Looking for a coordinator makes Kafka create the offsets topic; then its log is exchanged for ours.
             request = FindCoordinatorRequest(coordinator_keys=["service-1"])
             deadline = time.monotonic() + 30

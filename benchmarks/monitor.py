@@ -1,14 +1,12 @@
 """monitor.*: our command line beside Kafka's own group tool, from process start to the last byte, on one Apache Kafka.
 
-10,000 groups of 4 partitions each have committed offsets and no members; ``--describe --all`` of both goes to a file.
-``--help`` is beside the imports that any command line of this kind needs.
-
-SEAMARK_BENCH_QUICK=1 uses a tenth of the groups.
+10,000 groups of 4 partitions each have committed offsets and no members; what both tools print goes to a file and must
+have one row for each partition of each group. Kafka's tool gets the Java options of its own script. ``--help`` is
+beside the imports that any command line of this kind needs. Every run is a fresh process; the broker is warm.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,12 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.claims import compare
+from benchmarks.claims import QUICK, compare
+from benchmarks.peer_kafka import peer_kafka, tool_command
 from seamark.client import Admin, TopicPartition
 from seamark.client.admin_types import NewTopic
-from tests.support.apache_kafka import ApacheKafka
 
-QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
 GROUPS = 1_000 if QUICK else 10_000
 PARTITIONS = 4
 TOPIC = "bench-monitor"
@@ -30,7 +27,7 @@ SEAMARK = str(Path(sys.executable).with_name("seamark"))
 
 
 def measure() -> list[dict[str, object]]:
-    with ApacheKafka() as kafka, tempfile.TemporaryDirectory() as directory:
+    with peer_kafka() as kafka, tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "out"
         fill(kafka.bootstrap)
         return [
@@ -39,7 +36,7 @@ def measure() -> list[dict[str, object]]:
                 "s",
                 "lower",
                 lambda: timed(out, GROUPS, SEAMARK, "groups", "describe", "--all", "--bootstrap", kafka.bootstrap),
-                lambda: kafka_tool(kafka, GROUPS, "--describe", "--all-groups"),
+                lambda: timed(out, GROUPS, *tool_command(kafka, TOOL, "--describe", "--all-groups")),
                 groups=GROUPS,
             ),
             compare(
@@ -47,7 +44,7 @@ def measure() -> list[dict[str, object]]:
                 "s",
                 "lower",
                 lambda: timed(out, 1, SEAMARK, "groups", "describe", "group-7", "--bootstrap", kafka.bootstrap),
-                lambda: kafka_tool(kafka, 1, "--describe", "--group", "group-7"),
+                lambda: timed(out, 1, *tool_command(kafka, TOOL, "--describe", "--group", "group-7")),
             ),
             compare(
                 "monitor.help",
@@ -55,6 +52,7 @@ def measure() -> list[dict[str, object]]:
                 "lower",
                 lambda: timed(out, 0, SEAMARK, "--help"),
                 lambda: timed(out, 0, sys.executable, "-c", "import typer, rich.table"),
+                fresh_processes=True,
             ),
         ]
 
@@ -71,24 +69,18 @@ def fill(bootstrap: str) -> None:
 
 
 def timed(out: Path, groups: int, *command: str) -> float:
-    """Seconds of a command; what it wrote must have a row per partition of so many groups."""
+    """Seconds of a command; what it wrote must have one row per partition of so many groups."""
     started = time.perf_counter()
     with out.open("wb") as file:
-        subprocess.run(command, stdout=file, check=True, timeout=600)
+        subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True, timeout=600)
     seconds = time.perf_counter() - started
     check(out.read_text(), groups)
     return seconds
 
 
-def kafka_tool(kafka: ApacheKafka, groups: int, *arguments: str) -> float:
-    started = time.perf_counter()
-    ran = kafka.tool(TOOL, "--bootstrap-server", kafka.bootstrap, *arguments, timeout=600)
-    seconds = time.perf_counter() - started
-    check(ran.stdout, groups)
-    return seconds
-
-
 def check(text: str, groups: int) -> None:
-    found = sum(line.startswith("group-") for line in text.splitlines())
-    if found != groups * PARTITIONS:
-        raise AssertionError(f"{found} rows were written, not {groups * PARTITIONS}")
+    rows = [tuple(line.split()[:3]) for line in text.splitlines() if line.startswith("group-")]
+    if not len(rows) == len(set(rows)) == groups * PARTITIONS:
+        raise AssertionError(
+            f"{len(rows)} rows were written, {len(set(rows))} different ones, not {groups * PARTITIONS}"
+        )

@@ -4,29 +4,26 @@
 moves to new group names, so there is everything to write. The first peer does what scripts do, one read and one commit
 per offset, with confluent-kafka; its speed is taken from a sample of the groups. The second peer only reads the same
 nodes, with kazoo alone and its requests pipelined. The broker has its default settings.
-
-SEAMARK_BENCH_QUICK=1 uses a twentieth of the groups.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from pathlib import Path
+from typing import Any
 
-from benchmarks.claims import compare
+from benchmarks.claims import QUICK, compare
+from benchmarks.peer_kafka import peer_kafka
 from seamark.client import Admin, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
 from seamark.stores import StoredOffset, ZookeeperStore
-from tests.support.apache_kafka import ApacheKafka
 from tests.support.zookeeper import Zookeeper
 
-QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
 GROUPS = 50 if QUICK else 1_000
 PARTITIONS = 100
 RECORDS = 100
@@ -40,7 +37,7 @@ _numbers = itertools.count(1)
 
 
 def measure() -> list[dict[str, object]]:
-    with Zookeeper() as zookeeper, ApacheKafka() as kafka:
+    with Zookeeper() as zookeeper, peer_kafka() as kafka:
         fill(zookeeper.connect, kafka.bootstrap)
         return [
             compare(
@@ -129,7 +126,9 @@ def one_by_one(connect: str, bootstrap: str) -> float:
             consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{name_of(group)}{suffix}"})
             for index in range(PARTITIONS):
                 found, _ = client.get(f"/consumers/{name_of(group)}/offsets/{TOPIC}/{index}")
-                consumer.commit(offsets=[Committed(TOPIC, index, int(found))], asynchronous=False)
+                [committed] = consumer.commit(offsets=[Committed(TOPIC, index, int(found))], asynchronous=False)
+                if committed.error is not None or committed.offset != offset_of(group, index):
+                    raise AssertionError(f"the script committed {committed}, not {offset_of(group, index)}")
             consumer.close()
         return SAMPLED_GROUPS * PARTITIONS / (time.perf_counter() - started)
     finally:
@@ -145,18 +144,20 @@ def read_with_kazoo(connect: str) -> float:
     client = KazooClient(hosts=connect)
     client.start()
     try:
-        read = 0
-        under_way: deque[object] = deque()
+        found: list[int] = []
+        under_way: deque[Any] = deque()
         for group in client.get_children("/consumers"):
             for topic in client.get_children(f"/consumers/{group}/offsets"):
                 for partition in client.get_children(f"/consumers/{group}/offsets/{topic}"):
                     under_way.append(client.get_async(f"/consumers/{group}/offsets/{topic}/{partition}"))
                     if len(under_way) >= IN_FLIGHT:
-                        read += int(under_way.popleft().get()[0]) >= 0  # type: ignore[attr-defined]
+                        found.append(int(under_way.popleft().get()[0]))
         while under_way:
-            read += int(under_way.popleft().get()[0]) >= 0  # type: ignore[attr-defined]
-        assert read == GROUPS * PARTITIONS
-        return time.perf_counter() - started
+            found.append(int(under_way.popleft().get()[0]))
+        seconds = time.perf_counter() - started
+        wanted = sum(offset_of(group, index) for group in range(GROUPS) for index in range(PARTITIONS))
+        assert (len(found), sum(found)) == (GROUPS * PARTITIONS, wanted)
+        return seconds
     finally:
         client.stop()
         client.close()

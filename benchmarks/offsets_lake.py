@@ -3,15 +3,14 @@
 One Apache Kafka 4.3.1 holds 4 million records of ``__consumer_offsets``, written into it in batches of Kafka's default
 size: commits of 2,000 groups on 5 partitions each, every hundredth a generation with 3 members. The peer is
 OffsetsMessageFormatter in the console consumer with the console tools' own Java settings, from the start of its process
-to its end, its output read from a pipe and counted (decode) or written to a file (tables).
+to its end, its output read from a pipe and counted (decode) or written to a file (tables). Both sides must have seen
+every record; a run in which the console consumer ended early is taken again and counted (``peer_ended_early``).
 
 ``decode`` is ``seamark audit totals`` from start to end: commits, tombstones and generations per group, as JSON;
 ``through_spark_records_per_s`` is the same as a fresh Spark program. ``tables`` is a run of the job into an empty lake
 in a session that has run before, from the call to the published version. ``growth`` is the job's time for 10 million
 commits in our broker's log over its time for 1 million; ``driver_growth_mb`` is by how much the driver's Python process
 and the live objects of its JVM grew from the one to the other.
-
-SEAMARK_BENCH_QUICK=1 uses a tenth of the records and fewer runs.
 """
 
 from __future__ import annotations
@@ -23,13 +22,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import psutil
 
 from benchmarks.broker_process import BrokerProcess
-from benchmarks.claims import compare
+from benchmarks.claims import QUICK, compare
+from benchmarks.peer_kafka import peer_kafka, tool_command
 from seamark.client import Admin, Offset, Producer, TopicPartition
 from seamark.spark.offsets import job
 from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
@@ -41,19 +42,19 @@ from seamark.wire.offsets_topic import (
     offset_commit_value,
 )
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.external_tools import java
 from tests.support.spark_session import local_session, spark_environment
 
-QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
 RECORDS = 400_000 if QUICK else 4_000_000
 SMALL, LARGE = (100_000, 1_000_000) if QUICK else (1_000_000, 10_000_000)
 RUNS = 2 if QUICK else 5
 TOPIC = "__consumer_offsets"
-# A commit is printed as about 180 bytes of JSON.
-_PRINTED_BYTES = 150
+# Commits are printed, a line each; generations, which are every hundredth record, are not.
+_PRINTED_SHARE = 0.985
+# The lines of the console consumer's runs that were too short.
+_ended_early: list[int] = []
 GROUPS, PARTITIONS = 2000, 5
 FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-CONSOLE_JAVA = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 # Where the tests' helpers and this checkout's package are found.
 _IMPORTED_FROM = os.pathsep.join(str(Path(__file__).parents[1] / each) for each in (".", "src"))
@@ -71,7 +72,7 @@ if __name__ == "__main__":
 
 
 def measure() -> Iterator[dict[str, object]]:
-    with ApacheKafka(java_options=["-Xmx1g"]) as kafka, tempfile.TemporaryDirectory() as directory:
+    with peer_kafka() as kafka, tempfile.TemporaryDirectory() as directory:
         fill(kafka.bootstrap, RECORDS)
         yield decode(kafka, Path(directory))
         with local_session(settings={"spark.driver.memory": "2g"}, java_options="") as spark:
@@ -93,10 +94,12 @@ def decode(kafka: ApacheKafka, directory: Path) -> dict[str, object]:
         return program([sys.executable, str(file), kafka.bootstrap], lambda told: int(told.split()[0]))
 
     through_spark = statistics.median(on_spark() for _ in range(min(RUNS, 3)))
-    return compare(
-        "offsets_lake.decode", "records/s", "higher", ours, lambda: formatter(kafka), RUNS,
+    _ended_early.clear()
+    claim = compare(
+        "offsets_lake.decode", "records/s", "higher", ours, lambda: formatter(kafka), RUNS, fresh_processes=True,
         through_spark_records_per_s=round(through_spark),
     )  # fmt: skip
+    return claim | {"peer_ended_early": len(_ended_early)}
 
 
 def tables(spark: object, kafka: ApacheKafka, directory: Path) -> dict[str, object]:
@@ -106,7 +109,9 @@ def tables(spark: object, kafka: ApacheKafka, directory: Path) -> dict[str, obje
     def peer() -> float:
         return formatter(kafka, directory / "printed.json")
 
-    return compare("offsets_lake.tables", "records/s", "higher", ours, peer, RUNS)
+    _ended_early.clear()
+    claim = compare("offsets_lake.tables", "records/s", "higher", ours, peer, RUNS)
+    return claim | {"peer_ended_early": len(_ended_early)}
 
 
 def growth(spark: object, directory: Path) -> dict[str, object]:
@@ -167,32 +172,34 @@ def program(command: list[str], count: Callable[[str], int]) -> float:
 
 def formatter(kafka: ApacheKafka, target: Path | None = None) -> float:
     """Records per second of the console consumer with Kafka's formatter, printing to a pipe or to a file."""
-    command = [
-        str(java()), *CONSOLE_JAVA, "-cp", kafka.classpath, "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        "--bootstrap-server", kafka.bootstrap, "--topic", TOPIC, "--from-beginning", "--formatter", FORMATTER,
-        "--max-messages", str(RECORDS),
-    ]  # fmt: skip
+    arguments = ["--topic", TOPIC, "--from-beginning", "--formatter", FORMATTER, "--max-messages", str(RECORDS)]
+    command = tool_command(kafka, CONSOLE_CONSUMER, *arguments)
     # The console consumer has been seen to end early without an error; such a run says nothing about its speed.
     for _ in range(5):
-        began = time.perf_counter()
-        printed = _printed(command, target)
-        seconds = time.perf_counter() - began
-        if printed > RECORDS * _PRINTED_BYTES:
+        seconds, lines = _printed(command, target)
+        if lines > RECORDS * _PRINTED_SHARE:
             return RECORDS / seconds
-    raise AssertionError(f"the formatter printed {printed} bytes for {RECORDS} records")
+        _ended_early.append(lines)
+    raise AssertionError(f"the formatter printed {lines} lines for {RECORDS} records")
 
 
-def _printed(command: list[str], target: Path | None) -> int:
+def _printed(command: Sequence[str], target: Path | None) -> tuple[float, int]:
+    """The seconds of a run and the lines that it printed."""
+    began = time.perf_counter()
     if target is not None:
         with target.open("wb") as output:
             subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL, check=True, timeout=600)
-        return target.stat().st_size
-    count = 0
+        seconds = time.perf_counter() - began
+        with target.open("rb") as file:
+            return seconds, _lines(file)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        while chunk := process.stdout.read1(1 << 20):
-            count += len(chunk)
-    return count
+        lines = _lines(process.stdout)
+    return time.perf_counter() - began, lines
+
+
+def _lines(file: IO[bytes]) -> int:
+    return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read1(1 << 20), b""))
 
 
 def fill(bootstrap: str, count: int, *, generations: bool = True) -> None:

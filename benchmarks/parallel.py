@@ -2,19 +2,19 @@
 
 One Apache Kafka 4.3.1 with default settings on the same machine, one topic of 4 partitions with 1 million records,
 10,000 keys and 100-byte values. Each run is a new group that reads all of it; its rate is counted from the first
-handler call to the last, as in the Java program. Confluent's consumer handles records one by one. A bare peer runs the
-same handler as often, in as many workers, over a list in memory.
+handler call to the last, as in the Java program. Confluent's consumer handles records one by one, in one JVM that lives
+as long as the benchmark and is given round after round until it gets no faster; ``peer_cold`` is the yardstick program,
+a new JVM for one round. Before the clock runs, both sides add up offset and sizes of all records that their handlers
+are given, and the sums must be right. A bare peer runs the same handler as often, in as many workers, over a list in
+memory.
 
 parallel.memory: a process of its own reads 1 million records with a key each while its handlers are slow enough for the
 budget to fill; the figure is the largest resident size above that of the same process with an idle consumer.
-
-SEAMARK_BENCH_QUICK=1 uses a tenth of the records.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import subprocess
@@ -23,18 +23,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 
-from benchmarks.claims import compare
+import pyarrow.compute as pc
+
+from benchmarks.claims import QUICK, compare, compare_each
+from benchmarks.parallel_confluent import ConfluentParallel
+from benchmarks.peer_kafka import peer_kafka
 from seamark.client.admin import Admin
 from seamark.client.admin_types import NewTopic
 from seamark.client.producer import Producer
 from seamark.parallel import Batch, Order, ParallelConsumer
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.java import compiled_java_command
-from tests.support.maven import maven_jars
 
-QUICK = os.environ.get("SEAMARK_BENCH_QUICK", "") not in ("", "0")
 SCALE = 10 if QUICK else 1
 RECORDS = 1_000_000 // SCALE
 KEYS = 10_000
@@ -44,24 +43,21 @@ PARTITIONS = 4
 TOPIC, KEYS_TOPIC, EMPTY_TOPIC = "bench-parallel", "bench-parallel-keys", "bench-parallel-empty"
 VALUE = b"v" * 100
 RUNS = 5
-YARDSTICK = Path(__file__).parent / "yardsticks" / "parallel_consumer_java" / "ParallelConsumerLoad.java"
-JARS = (
-    "io.confluent.parallelconsumer:parallel-consumer-core:0.5.3.2",
-    "org.slf4j:slf4j-nop:2.0.16",
-)
 _groups = count(1)
 
 
 def measure() -> Iterator[dict[str, object]]:
-    with ApacheKafka(java_options=["-Xmx1g"]) as kafka:
+    with peer_kafka() as kafka:
         bootstrap = kafka.bootstrap
         with Admin(bootstrap_servers=bootstrap) as admin:
-            admin.create_topics([NewTopic(name, PARTITIONS) for name in (TOPIC, KEYS_TOPIC, EMPTY_TOPIC)])
+            topics = [NewTopic(name, PARTITIONS) for name in (TOPIC, KEYS_TOPIC, EMPTY_TOPIC)]
+            admin.create_topics(topics).raise_if_failed()
         fill(bootstrap, TOPIC, KEYS)
-        yield from beside_confluent(bootstrap)
+        with ConfluentParallel(bootstrap, TOPIC, RECORDS) as confluent:
+            yield from beside_confluent(bootstrap, confluent)
         yield from beside_bare_handlers(bootstrap)
         fill(bootstrap, KEYS_TOPIC, RECORDS)
-        yield compare("parallel.memory", "MB", "lower", lambda: memory(bootstrap), None, 3)
+        yield compare("parallel.memory", "MB", "lower", lambda: memory(bootstrap), None, 3, fresh_processes=True)
 
 
 def fill(bootstrap: str, topic: str, keys: int) -> None:
@@ -69,45 +65,84 @@ def fill(bootstrap: str, topic: str, keys: int) -> None:
     with Producer(bootstrap_servers=bootstrap, linger_ms=50, batch_size=65_536) as producer:
         for number in range(RECORDS):
             key = number % keys
-            producer.send(topic, VALUE, key=b"key-%07d" % key, partition=key % PARTITIONS)
+            producer.send(topic, VALUE, key=key_of(key), partition=key % PARTITIONS)
+
+
+def key_of(number: int) -> bytes:
+    return b"key-%07d" % number
 
 
 # -- beside Confluent's
 
 
-def beside_confluent(bootstrap: str) -> Iterator[dict[str, object]]:
+def beside_confluent(bootstrap: str, confluent: ConfluentParallel) -> Iterator[dict[str, object]]:
     """One run of the peer stands beside one of each of ours, because it is the slowest of them by far."""
-    confluent: list[float] = []
+    check_content(bootstrap, confluent)
+    claims = compare_each(
+        {
+            "parallel.empty_key": lambda: empty(bootstrap),
+            "parallel.batch_key": lambda: batches(bootstrap),
+            "parallel.batch_arrow": lambda: arrow_batches(bootstrap),
+        },
+        "records/s",
+        "higher",
+        lambda: confluent.rate(64, 0, RECORDS),
+        RUNS,
+    )
+    cold = confluent.cold_rate(64, 0, RECORDS)
+    yield from (claim | {"peer_cold": cold} for claim in claims)
+    yield compare(
+        "parallel.async_5ms.confluent",
+        "records/s",
+        "higher",
+        lambda: async_handler(bootstrap, 0.005, 100, SLOW_RECORDS),
+        lambda: confluent.rate(100, 5, SLOW_RECORDS),
+        RUNS,
+        peer_cold=confluent.cold_rate(100, 5, SLOW_RECORDS),
+    )
 
-    def peer_first() -> float:
-        confluent.append(confluent_parallel(bootstrap, "KEY", 64, 0, RECORDS))
-        return confluent[-1]
 
-    figures: dict[str, list[float]] = {"empty": [], "batch": [], "arrow": []}
-    for _ in range(RUNS + 1):
-        figures["empty"].append(empty(bootstrap))
-        figures["batch"].append(batches(bootstrap))
-        figures["arrow"].append(arrow_batches(bootstrap))
-        peer_first()
-    for claim_id, ours in (("empty_key", "empty"), ("batch_key", "batch"), ("batch_arrow", "arrow")):
-        mine, theirs = iter(figures[ours]), iter(confluent)
-        yield compare(
-            f"parallel.{claim_id}",
-            "records/s",
-            "higher",
-            lambda mine=mine: next(mine),
-            lambda theirs=theirs: next(theirs),
-            RUNS,
-        )
+def check_content(bootstrap: str, confluent: ConfluentParallel) -> None:
+    """Every handler of the comparison is given every record: by the sum of offsets, keys' and values' sizes."""
+    each = RECORDS // PARTITIONS
+    expected = RECORDS * (len(key_of(0)) + len(VALUE)) + PARTITIONS * (each * (each - 1) // 2)
+    sums = {
+        "Confluent's consumer": confluent.sum(),
+        "ours, one by one": sum_of_records(bootstrap),
+        "ours, in batches": sum_of_records(bootstrap, batch=Batch(500)),
+        "ours, in Arrow batches": sum_of_arrow(bootstrap),
+    }
+    for name, found in sums.items():
+        if found != expected:
+            raise AssertionError(f"{name}: the records add up to {found}, not to {expected}")
 
 
-def confluent_parallel(bootstrap: str, order: str, concurrency: int, handler_ms: int, target: int) -> float:
-    command = compiled_java_command(YARDSTICK, maven_jars("confluent-parallel-consumer", JARS))
-    # The tests' options for programs that live for a second would hold it back.
-    command = [part for part in command if not part.startswith(("-XX:", "-Xmx", "-Xshare"))]
-    arguments = [bootstrap, TOPIC, order, str(concurrency), str(handler_ms), str(target)]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=600, check=True)
-    return float(json.loads(done.stdout.splitlines()[-1])["records_per_s"])
+def sum_of_records(bootstrap: str, **options) -> int:
+    sizes: list[tuple[int, int]] = []
+
+    def handle(given) -> None:
+        records = given if "batch" in options else [given]
+        total = sum(record.offset + len(record.key) + len(record.value) for record in records)
+        sizes.append((len(records), total))
+
+    return handled_sum(bootstrap, handle, sizes, order=Order.KEY, **options)
+
+
+def sum_of_arrow(bootstrap: str) -> int:
+    sizes: list[tuple[int, int]] = []
+
+    def handle(batch) -> None:
+        lengths = sum(pc.sum(pc.binary_length(batch[name])).as_py() for name in ("key", "value"))
+        sizes.append((batch.num_rows, lengths + pc.sum(batch["offset"]).as_py()))
+
+    return handled_sum(bootstrap, handle, sizes, order=Order.NONE, batch=Batch(10_000, arrow=True))
+
+
+def handled_sum(bootstrap: str, handler: Callable, sizes: list[tuple[int, int]], **options) -> int:
+    with ParallelConsumer(config_of(bootstrap), [TOPIC], handler, concurrency=64, **options) as consumer:
+        while sum(rows for rows, _ in sizes) < RECORDS:
+            consumer.wait(0.1)
+    return sum(total for _, total in sizes)
 
 
 class Counted:
@@ -127,21 +162,27 @@ class Counted:
         return int(self._calls.__reduce__()[1][0])
 
 
-def rate(bootstrap: str, handler: Callable, done: Callable[[], int], counted: Counted, target: int, **options) -> float:
-    config = {
+def config_of(bootstrap: str) -> dict[str, object]:
+    """For a new group that reads from the beginning."""
+    return {
         "bootstrap.servers": bootstrap,
         "group.id": f"bench-{os.getpid()}-{next(_groups)}",
         "auto.offset.reset": "earliest",
     }
-    consumer = ParallelConsumer(config, [TOPIC], handler, **options)
-    with consumer:
+
+
+def rate(bootstrap: str, handler: Callable, done: Callable[[], int], counted: Counted, target: int, **options) -> float:
+    with ParallelConsumer(config_of(bootstrap), [TOPIC], handler, **options) as consumer:
         while done() < target:
             # Raises if it ended by itself.
             consumer.wait(0.002)
+        handled = done()
         elapsed = time.perf_counter() - counted.first
         if consumer.status().last_error:
             raise AssertionError(consumer.status().last_error)
-    return target / elapsed
+    if target == RECORDS and done() != RECORDS:
+        raise AssertionError(f"{done()} records were handled, not {RECORDS}")
+    return handled / elapsed
 
 
 def empty(bootstrap: str) -> float:
@@ -176,14 +217,6 @@ def beside_bare_handlers(bootstrap: str) -> Iterator[dict[str, object]]:
         "higher",
         lambda: async_handler(bootstrap, 0.005, 100, slow),
         lambda: bare_loop(0.005, 100, slow),
-        RUNS,
-    )
-    yield compare(
-        "parallel.async_5ms.confluent",
-        "records/s",
-        "higher",
-        lambda: async_handler(bootstrap, 0.005, 100, slow),
-        lambda: confluent_parallel(bootstrap, "KEY", 100, 5, slow),
         RUNS,
     )
     yield compare(
@@ -285,12 +318,7 @@ def keep_busy(_record: object) -> None:
 
 def process_handler(bootstrap: str, target: int) -> float:
     """From the first record done to the last, as told by the consumer; the processes are there before."""
-    config = {
-        "bootstrap.servers": bootstrap,
-        "group.id": f"bench-{os.getpid()}-{next(_groups)}",
-        "auto.offset.reset": "earliest",
-    }
-    with ParallelConsumer(config, [TOPIC], keep_busy, concurrency=2, run_in="processes") as consumer:
+    with ParallelConsumer(config_of(bootstrap), [TOPIC], keep_busy, concurrency=2, run_in="processes") as consumer:
         while not (begin := consumer.status().tally.get("done", 0)):
             time.sleep(0.01)
         started = time.perf_counter()

@@ -1,16 +1,14 @@
 """Group lifetimes per second on one core, each with at least what the claim says, with model and with real clients."""
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 
-from benchmarks.claims import compare
+from benchmarks.claims import QUICK, compare
 from seamark.simulation import run_lifetime
 
-IS_QUICK = os.environ.get("SEAMARK_BENCH_QUICK") == "1"
-PER_RUN = 30 if IS_QUICK else 150
-CLIENTS_PER_RUN = 10 if IS_QUICK else 60
+PER_RUN = 30 if QUICK else 150
+CLIENTS_PER_RUN = 10 if QUICK else 60
 FIRST_SEED = 1_000_000
 
 

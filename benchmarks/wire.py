@@ -34,6 +34,7 @@ def measure() -> list[dict[str, object]]:
         ],
     )
     body = message.encode(8)
+    _check(encode(decode(OffsetCommitRequest, body, 8), 8), body)
     kafka_python, aiokafka = _kafka_python(message), _aiokafka(message)
     claim = compare(
         "wire.offset_commit",
@@ -53,10 +54,16 @@ def measure() -> list[dict[str, object]]:
             "lower",
             lambda: _import_seconds("import seamark.wire"),
             lambda: _import_seconds("import kio.serial"),
+            fresh_processes=True,
             peer_name="kio",
             with_all_of_wire=_import_seconds("import seamark.wire.frames, seamark.wire.records"),
         ),
     ]
+
+
+def _check(encoded: bytes, body: bytes) -> None:
+    if encoded != body:
+        raise AssertionError("what was decoded and encoded again is not what it was")
 
 
 def _time(work) -> float:
@@ -78,12 +85,14 @@ def _kio(body: bytes):
 
     read, write = entity_reader(KioRequest), entity_writer(KioRequest)
 
-    def once() -> None:
+    def once() -> bytes:
         result = read(body, 0)
         entity = result[0] if isinstance(result, tuple) else result
         out = io.BytesIO()
         write(out, entity)
+        return out.getvalue()
 
+    _check(once(), body)
     return lambda: _time(once)
 
 
