@@ -1,7 +1,7 @@
 """monitor.*: our command line beside Kafka's own group tool, from process start to the last byte, on one Apache Kafka.
 
 10,000 groups of 4 partitions each have committed offsets and no members; what both tools print goes to a file and must
-have one row for each partition of each group. Kafka's tool gets the Java options of its own script. ``--help`` is
+have one row for each partition of each group. Kafka's tool gets Java options with which it starts fast. ``--help`` is
 beside the imports that any command line of this kind needs. Every run is a fresh process; the broker is warm.
 """
 
@@ -15,14 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.claims import QUICK, compare
-from benchmarks.peer_kafka import peer_kafka, tool_command
+from benchmarks.peer_kafka import group_tool, peer_kafka
 from seamark.client import Admin, TopicPartition
 from seamark.client.admin_types import NewTopic
 
 GROUPS = 1_000 if QUICK else 10_000
 PARTITIONS = 4
 TOPIC = "bench-monitor"
-TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SEAMARK = str(Path(sys.executable).with_name("seamark"))
 
 
@@ -36,7 +35,7 @@ def measure() -> list[dict[str, object]]:
                 "s",
                 "lower",
                 lambda: timed(out, GROUPS, SEAMARK, "groups", "describe", "--all", "--bootstrap", kafka.bootstrap),
-                lambda: timed(out, GROUPS, *tool_command(kafka, TOOL, "--describe", "--all-groups")),
+                lambda: timed(out, GROUPS, *group_tool(kafka, "--describe", "--all-groups")),
                 groups=GROUPS,
             ),
             compare(
@@ -44,7 +43,7 @@ def measure() -> list[dict[str, object]]:
                 "s",
                 "lower",
                 lambda: timed(out, 1, SEAMARK, "groups", "describe", "group-7", "--bootstrap", kafka.bootstrap),
-                lambda: timed(out, 1, *tool_command(kafka, TOOL, "--describe", "--group", "group-7")),
+                lambda: timed(out, 1, *group_tool(kafka, "--describe", "--group", "group-7")),
             ),
             compare(
                 "monitor.help",

@@ -30,7 +30,7 @@ import psutil
 
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.claims import QUICK, compare
-from benchmarks.peer_kafka import peer_kafka, tool_command
+from benchmarks.peer_kafka import console_consumer, peer_kafka
 from seamark.client import Admin, Offset, Producer, TopicPartition
 from seamark.spark.offsets import job
 from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
@@ -54,7 +54,6 @@ _PRINTED_SHARE = 0.985
 _ended_early: list[int] = []
 GROUPS, PARTITIONS = 2000, 5
 FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 # Where the tests' helpers and this checkout's package are found.
 _IMPORTED_FROM = os.pathsep.join(str(Path(__file__).parents[1] / each) for each in (".", "src"))
@@ -173,7 +172,7 @@ def program(command: list[str], count: Callable[[str], int]) -> float:
 def formatter(kafka: ApacheKafka, target: Path | None = None) -> float:
     """Records per second of the console consumer with Kafka's formatter, printing to a pipe or to a file."""
     arguments = ["--topic", TOPIC, "--from-beginning", "--formatter", FORMATTER, "--max-messages", str(RECORDS)]
-    command = tool_command(kafka, CONSOLE_CONSUMER, *arguments)
+    command = console_consumer(kafka, *arguments)
     # The console consumer has been seen to end early without an error; such a run says nothing about its speed.
     for _ in range(5):
         seconds, lines = _printed(command, target)
