@@ -91,8 +91,8 @@ class ProducerFacade:
         self._accumulator = self._sender.accumulator
         self._lock = self._sender.lock
         self.is_closed = False
-        # By topic; changed under the lock.
-        self._lanes: dict[str, _Lane] = {}
+        # By topic; changed under the lock. In a forked child there are none, so that nothing is added quickly there.
+        self._lanes: dict[str, _Lane] = self._sender.lanes
         # A producer that is dropped without being closed delivers what it has, and then ends its connections.
         self._abandoned = weakref.finalize(self, _abandon, self._io, self._sender)
         self._abandoned.atexit = False
@@ -139,7 +139,7 @@ class ProducerFacade:
     def _quick(self, topic: str, value: bytes) -> Delivery | None:
         """Add a value without anything else to the batch under way; None if it takes more than that."""
         lane = self._lanes.get(topic) if type(topic) is str else None
-        if lane is None or self.is_closed or not self._io.owner_is_here:
+        if lane is None or self.is_closed:
             return None
         accumulator = self._accumulator
         batch = lane.batch

@@ -58,6 +58,8 @@ class ProducerSender:
         )
         self.lock = threading.Lock()
         self.delivery_thread = DeliveryThread()
+        # The facade's.
+        self.lanes: dict[str, Any] = {}
         # Called without the lock whenever bytes became free; appended to under the lock.
         self.room_waiters: list[Callable[[], None]] = []
         self.sequences = Sequences() if config.enable_idempotence else None
@@ -406,6 +408,7 @@ class ProducerSender:
         error = _as_client_error(MadeBeforeFork("Producer"))
         for batch in self.accumulator.unfinished(close=False):
             batch.outcome.error, batch.outcome.is_done = error, True
+        self.lanes.clear()
 
 
 def _as_client_error(error: Exception) -> ClientError:
