@@ -13,10 +13,10 @@ import binascii
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from seamark.errors import UsageError
+from seamark.monitor.nearest import unknown
 
 FORMS = ("lines", "json", "csv")
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms", "topic", "offset")
@@ -93,13 +93,6 @@ def _fields(text: str) -> dict[str, Any]:
     if "value" not in found:
         raise UsageError('it has no "value"; a record without one, a tombstone, is written as "value": null')
     return found
-
-
-def unknown(what: str, name: object, known: Iterable[str]) -> str:
-    """The sentence about a field or column that there is not."""
-    near = get_close_matches(str(name), list(known), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-    return f"unknown {what} {name!r}; {hint}"
 
 
 def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
