@@ -154,6 +154,14 @@ class Broker:
         """Move the broker's clock; sessions, retention and expiration that are due by then happen before it returns."""
         self._run(self._server.advance(seconds))
 
+    def restore(self) -> None:
+        """Take back what a test did to it: faults, stopped nodes, a moved clock, changed settings.
+
+        Topics, records and groups stay. What time made happen stays too: ended sessions, expired offsets.
+        """
+        self.faults.clear()
+        self._run(self._server.restore())
+
     def close(self) -> None:
         """Stop serving, sync and close everything; a second call, or one in a forked child, does nothing."""
         if self._is_closed or self._process != os.getpid():

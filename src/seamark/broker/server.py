@@ -90,6 +90,7 @@ class BrokerServer:
             self.nodes.append(Node(self, number, listener))
         self.upkeep = Upkeep(self)
         self._told_failures: set[tuple[str, str]] = set()
+        self._settings_at_start: tuple[dict[str, Any], dict[str, Any]] = {}, {}
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
@@ -117,6 +118,7 @@ class BrokerServer:
             if not self.storage.is_in_memory:
                 self._lock = DirectoryLock(self.storage.directory)
             self.cluster.load()
+            self._settings_at_start = dict(self.settings.dynamic), dict(self.settings.dynamic_default)
             self.security.restore(self.cluster)
             for node in self.nodes:
                 await node.listen()
@@ -168,3 +170,14 @@ class BrokerServer:
         for _ in range(_TURNS_AFTER_ADVANCE):
             self.timers.wake()
             await asyncio.sleep(0)
+
+    async def restore(self) -> None:
+        """All nodes run and lead what they should, the clock is right, and settings are those of the start."""
+        for node in self.nodes:
+            await node.start()
+        self.cluster.rebalance_leaders()
+        self.clock.restore()
+        given, given_default = self._settings_at_start
+        self.settings.change(dict.fromkeys(self.settings.dynamic) | given)
+        self.settings.change(dict.fromkeys(self.settings.dynamic_default) | given_default, is_default=True)
+        self.cluster.save()
