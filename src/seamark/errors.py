@@ -4,6 +4,7 @@
     +- UsageError                     the caller is wrong
     |  +- ConfigError                 an option has a bad name or value
     |  +- ClosedError                 the object was closed
+    |  +- MadeBeforeFork              the object belongs to the process that this one was forked from
     |  +- MissingExtra                an optional dependency is not installed
     +- WireError
     |  +- DecodeError                 bytes that are not what they should be: field and position say where
@@ -37,6 +38,20 @@ class ConfigError(UsageError):
 
 class ClosedError(UsageError):
     """The object was closed and can do nothing more."""
+
+
+class MadeBeforeFork(UsageError):
+    """The object's threads and connections are those of the parent process; ``what`` it is."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"this {what} was made before os.fork() and belongs to the parent process: make a new one in the child, or "
+            "start the child with multiprocessing's 'spawn' method"
+        )
+        self.what = what
+
+    def __reduce__(self) -> tuple[type[MadeBeforeFork], tuple[str]]:
+        return type(self), (self.what,)
 
 
 class MissingExtra(UsageError):

@@ -8,7 +8,7 @@ import pytest
 from seamark import Broker
 from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
 from seamark.client.errors import BrokerError, OperationTimedOut
-from seamark.client.producer_errors import BufferFull, DeliveryTimedOut
+from seamark.client.producer_errors import BufferFull, DeliveryFailed, DeliveryTimedOut
 
 PARTITION = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "retry_backoff_max_ms": 50}
@@ -126,7 +126,8 @@ def test_closing_has_an_end_too(broker):
     producer = Producer(bootstrap_servers=broker.bootstrap)
     delivery = producer.send("t", b"1")
     started = time.monotonic()
-    producer.close(timeout=0.5)
+    with pytest.raises(DeliveryFailed, match="1 of 1 record was not delivered"):
+        producer.close(timeout=0.5)
     assert time.monotonic() - started < 8
     with pytest.raises(OperationTimedOut, match="closing the producer"):
         delivery.result(1)

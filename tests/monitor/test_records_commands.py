@@ -82,8 +82,33 @@ def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sen
     assert (code, sentence in err) == (2, True)
 
 
-@pytest.mark.parametrize(("form", "line"), [("json", "[1]"), ("json", "{"), ("csv", "a,b")])
-def test_a_line_that_is_no_record_is_named(seamark, topic, tmp_path, form, line):
-    (tmp_path / "in").write_text(line)
-    code, _, err = seamark("produce", topic, "--as", form, "--file", "in")
-    assert (code, "line 1" in err) == (2, True)
+@pytest.mark.parametrize(
+    ("form", "line", "sentence"),
+    [
+        ("json", '{"key": "k", "valu": "v"}', "line 3: unknown field 'valu'; did you mean 'value'?"),
+        ("json", '{"value": "v", "partition": 9}', "line 3: the record names partition 9 of topic"),
+        ("csv", "only-a-key", "line 3: it has 1 fields, the first line names 2"),
+        ("lines", "no mark", "line 3: there is no '=' between key and value"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_and_what_came_before_it_is_stored(
+    seamark, topic, tmp_path, form, line, sentence
+):
+    before = {"json": '{"value": null}\n{"value": "two"}\n', "csv": "key,value\nk,v\n", "lines": "a=b\nc=d\n"}[form]
+    (tmp_path / "in").write_text(before + line + '\n{"value": "never read"}\n')
+    code, _, err = seamark("produce", topic, "--as", form, "--file", "in", *(["--key-ends", "="] * (form == "lines")))
+    stored = 1 if form == "csv" else 2
+    assert code == 2
+    assert f"{stored} records are stored in topic {topic!r}\n" in err
+    assert sentence in err
+    assert len(seamark("consume", topic)[1].splitlines()) == stored
+
+
+def test_records_that_the_broker_refuses_end_the_command_with_how_many_were_stored(seamark, topic, tmp_path):
+    assert seamark("topics", "config", topic, "--set", "max.message.bytes=20000")[0] == 0
+    lines = [json.dumps({"value": value, "partition": 0}) for value in ("a", "x" * 30_000, "b")]
+    (tmp_path / "in").write_text("\n".join(lines))
+    code, _, err = seamark("produce", topic, "--as", "json", "--file", "in", "-o", "batch.size=100")
+    assert code == 1
+    assert f"2 records are stored in topic {topic!r}" in err
+    assert f"1 of 3 records were not delivered: 1 to topic {topic!r}: " in err

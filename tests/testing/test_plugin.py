@@ -62,6 +62,64 @@ def test_it_was_one_broker_and_two_topics():
     assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
+def test_what_one_test_does_to_the_shared_broker_the_next_does_not_find(tmp_path):
+    ran = run_pytest(
+        tmp_path,
+        """
+import time
+
+import pytest
+
+holds = []
+
+@pytest.fixture(scope="module")
+def address(seamark_broker):
+    return seamark_broker.bootstrap
+
+def test_everything_goes_wrong(seamark_broker, seamark_topic):
+    from seamark.client import Admin
+    from seamark.client.admin_types import Resource
+
+    write(seamark_broker, seamark_topic, b"x")
+    with Admin(bootstrap_servers=seamark_broker.bootstrap) as admin:
+        admin.alter_configs({Resource("broker", "0"): {"message.max.bytes": "100"}}).raise_if_failed()
+    broker = seamark_broker
+    broker.advance(30 * 24 * 3600)
+    for api in ("Produce", "Metadata", "FindCoordinator"):
+        broker.faults.fail(api, "UNKNOWN_SERVER_ERROR", times=None)
+        broker.faults.delay(api, 60)
+        broker.faults.drop(api, times=None)
+    holds.append(broker.faults.hold_loading("next"))
+    broker.faults.fill_disk()
+    broker.nodes[0].slow(60)
+    broker.nodes[0].stop()
+
+def test_nothing_of_it_is_left(seamark_broker, seamark_topic, address):
+    from seamark.client import Consumer, Producer, TopicPartition
+
+    assert seamark_broker.bootstrap == address
+    write(seamark_broker, seamark_topic, b"x" * 1000)
+    assert read(seamark_broker, seamark_topic) == b"x" * 1000
+    seamark_broker.create_topic("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
+    with Producer(bootstrap_servers=seamark_broker.bootstrap) as producer:
+        stamp = producer.send("stamped", b"x").result(30).timestamp_ms
+    assert abs(stamp - time.time() * 1000) < 3_600_000
+    with Consumer(bootstrap_servers=seamark_broker.bootstrap, group_id="next") as consumer:
+        consumer.commit({TopicPartition("stamped", 0): 1})
+    holds[0].release()
+""",
+    )
+    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_a_test_that_closes_the_shared_broker_is_told_so(tmp_path):
+    ran = run_pytest(
+        tmp_path, "def test_it(seamark_broker): seamark_broker.close()\ndef test_next(): pass", uses_a_client=False
+    )
+    assert "this test closed seamark_broker, which all tests share" in ran.stdout
+    assert "2 passed, 1 error" in ran.stdout
+
+
 def test_a_cluster_is_the_tests_own_and_survives_the_loss_of_a_node(tmp_path):
     ran = run_pytest(
         tmp_path,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from seamark import __version__
+from seamark.cli.connection_options import read_properties
 
 BODY = (
     "0a64656d6f47726f7570ffffffff0100020a64656d6f546f70696303000000000000000000000064ffffffff146173736f636961746564206d6574"
@@ -62,3 +63,8 @@ def test_bad_input_is_answered_with_one_sentence():
         assert result.stdout == ""
         assert len(result.stderr.splitlines()) == 1
         assert words in result.stderr
+
+
+def test_the_last_line_of_a_properties_file_counts_even_if_it_says_that_more_follows(tmp_path):
+    (tmp_path / "p").write_text("client.id=a\\\n  b\n# note\nbootstrap.servers=localhost:1\\")
+    assert read_properties(tmp_path / "p") == {"client.id": "ab", "bootstrap.servers": "localhost:1"}

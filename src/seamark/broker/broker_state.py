@@ -16,7 +16,7 @@ from typing import Any
 from crc32c import crc32c
 
 from seamark.errors import UsageError
-from seamark.storage.errors import StorageFailed, UnknownFormat
+from seamark.storage.errors import DiskFull, UnknownFormat, translate
 from seamark.storage.filesystem import Filesystem, read_whole, remove_if_there
 
 STATE_FILE = "broker.json"
@@ -77,8 +77,15 @@ class DirectoryLock:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(
+                f"{directory} cannot be the data directory: it, or a part of its path, is a file"
+            ) from None
         except OSError as error:
-            raise StorageFailed(directory, None, error.strerror or str(error)) from error
+            failure = translate(error, directory)
+            if isinstance(failure, DiskFull):
+                raise failure from error
+            raise UsageError(f"{directory} cannot be the data directory: {failure.reason}") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -23,7 +23,7 @@ from seamark.broker.settings import BrokerSettings
 from seamark.broker.topic_configs import TopicConfig, parse_topic_configs
 from seamark.broker.topics import OFFSETS_TOPIC, Topic
 from seamark.errors import ConfigError, SeamarkError, UsageError
-from seamark.storage.errors import StorageFailed
+from seamark.storage.errors import LogError, StorageFailed
 from seamark.storage.recovery import remove_log
 from seamark.wire.error_codes import ErrorCode
 
@@ -236,11 +236,12 @@ class Cluster:
             self.settings.change(sections["default_settings"], is_default=True)
             for name, found in sections["topics"].items():
                 self._load_topic(name, found)
+        # Before any log is opened, which takes away its mark of a clean end: a disk without room is noticed here.
+        self.save()
         self._remove_leftovers()
         for partition in self.partitions():
             if self.storage.has_log(partition):
                 partition.log  # noqa: B018
-        self.save()
 
     def _load_topic(self, name: str, found: Mapping[str, Any]) -> None:
         topic = Topic(name, bytes.fromhex(found["id"]), self._config(found["config"]))
@@ -263,13 +264,16 @@ class Cluster:
                 _log.warning("%s/%s belongs to no topic and is removed", directory, entry)
                 remove_log(filesystem, f"{directory}/{entry}")
 
-    def close(self) -> None:
-        """Close all logs, each with its mark of a clean end."""
+    def close(self) -> dict[str, list[str]]:
+        """Close all logs, each with its mark of a clean end; by reason, the partitions that could not be."""
+        failed: dict[str, list[str]] = {}
         for partition in self.partitions():
             try:
                 partition.close()
-            except SeamarkError:
-                _log.exception("%s was not closed cleanly", partition.name)
+            except SeamarkError as error:
+                reason = error.reason if isinstance(error, LogError) else str(error)
+                failed.setdefault(reason, []).append(partition.name)
+        return failed
 
 
 def require_topic(cluster: Cluster, name: str) -> Topic:

@@ -1,7 +1,8 @@
 """``seamark.Broker``: a broker for tests and notebooks, on a thread of its own.
 
 It serves from construction on and until ``close``. Its methods may be called from any thread, with the exception of the
-broker's own; each is carried out on the event loop and returns when it is done.
+broker's own; each is carried out on the event loop and returns when it is done. A forked child may connect to it, but
+not command it: the thread is the parent's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from seamark.broker.node import Node
 from seamark.broker.security import Security
 from seamark.broker.server import BrokerServer
 from seamark.broker.topic_rules import create_checked
-from seamark.errors import ClosedError, ConfigError, UsageError
+from seamark.errors import ClosedError, ConfigError, MadeBeforeFork, UsageError
 
 T = TypeVar("T")
 
@@ -92,6 +93,7 @@ class Broker:
         insecure: bool = False,
     ) -> None:
         self._is_closed = False
+        self._process = os.getpid()
         self._loop = new_event_loop()
         self._thread: threading.Thread | None = threading.Thread(target=self._serve, name="seamark-broker", daemon=True)
         self._thread.start()
@@ -152,9 +154,17 @@ class Broker:
         """Move the broker's clock; sessions, retention and expiration that are due by then happen before it returns."""
         self._run(self._server.advance(seconds))
 
+    def restore(self) -> None:
+        """Take back what a test did to it: faults, stopped nodes, a moved clock, changed settings.
+
+        Topics, records and groups stay. What time made happen stays too: ended sessions, expired offsets.
+        """
+        self.faults.clear()
+        self._run(self._server.restore())
+
     def close(self) -> None:
-        """Stop serving, sync and close everything; a second call does nothing."""
-        if self._is_closed:
+        """Stop serving, sync and close everything; a second call, or one in a forked child, does nothing."""
+        if self._is_closed or self._process != os.getpid():
             return
         self._is_closed = True
         atexit.unregister(self.close)
@@ -194,6 +204,9 @@ class Broker:
         return self._run(call())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._process != os.getpid():
+            work.close()
+            raise MadeBeforeFork("Broker")
         if self._is_closed:
             work.close()
             raise ClosedError("the broker was closed")

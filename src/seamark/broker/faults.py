@@ -67,6 +67,7 @@ class Faults(GroupFaults):
         # Read by dispatch for every request.
         self.is_active = False
         self._rules: list[Fault] = []
+        self.loading_holds = []
 
     def fail(self, api: str, error: str | ErrorCode, times: int | None = 1, node: int | None = None) -> Fault:
         """Answer the next ``times`` requests of this API with the error, without handling them; None means all."""
@@ -105,7 +106,9 @@ class Faults(GroupFaults):
         self.call(lambda: self.server.cluster.recreate_topic(name))
 
     def clear(self) -> None:
-        """End all faults of requests, the full disk, and the slowness of nodes."""
+        """End all faults of requests, the full disk, the slowness of nodes, and held loads."""
+        for hold in list(self.loading_holds):
+            hold.release()
 
         def clear_all() -> None:
             self._rules.clear()

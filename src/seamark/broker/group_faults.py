@@ -32,11 +32,13 @@ class LoadingHold:
         self._partition = partition
         self._is_held = True
         self._each(lambda runtime: runtime.hold(partition))
+        faults.loading_holds.append(self)
 
     def release(self) -> None:
         """Let the load go on; a second call does nothing."""
         if self._is_held:
             self._is_held = False
+            self._faults.loading_holds.remove(self)
             self._each(lambda runtime: runtime.release(self._partition))
 
     def _each(self, action: Callable[[GroupRuntime], None]) -> None:
@@ -60,6 +62,8 @@ class GroupFaults:
 
     server: BrokerServer
     call: Callable[[Callable[[], Any]], Any]
+    # Those that were not released.
+    loading_holds: list[LoadingHold]
 
     def expire_member(self, group: str, member: str) -> None:
         """End the session of a member, named by its member id or instance id, as if it had been silent for too long."""

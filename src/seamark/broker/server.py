@@ -32,13 +32,15 @@ from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
 from seamark.errors import ConfigError, UsageError
-from seamark.storage.errors import LogError
+from seamark.storage.errors import DiskFull, LogError
 from seamark.storage.settings import Durability
 
 _log = logging.getLogger("seamark.broker")
 
 # Turns of the event loop that ``advance`` waits for: a due timer may start work that needs a few of them.
 _TURNS_AFTER_ADVANCE = 5
+# Partitions that are named where many failed.
+_NAMED = 5
 
 
 class BrokerServer:
@@ -90,6 +92,7 @@ class BrokerServer:
             self.nodes.append(Node(self, number, listener))
         self.upkeep = Upkeep(self)
         self._told_failures: set[tuple[str, str]] = set()
+        self._settings_at_start: tuple[dict[str, Any], dict[str, Any]] = {}, {}
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
@@ -117,6 +120,7 @@ class BrokerServer:
             if not self.storage.is_in_memory:
                 self._lock = DirectoryLock(self.storage.directory)
             self.cluster.load()
+            self._settings_at_start = dict(self.settings.dynamic), dict(self.settings.dynamic_default)
             self.security.restore(self.cluster)
             for node in self.nodes:
                 await node.listen()
@@ -126,13 +130,26 @@ class BrokerServer:
             self.cluster.leadership.settle(self.cluster.partitions())
             self.cluster.save()
             await self.metrics.start()
+        except DiskFull as error:
+            await self._end()
+            raise DiskFull(error.file, None, f"{error.reason}; the broker needs room on this disk to start") from error
         except BaseException:
-            await self.stop()
+            await self._end()
             raise
         self.upkeep.start()
 
     async def stop(self) -> None:
         """Answer nobody any more, sync and close everything; a second call does nothing."""
+        for reason, names in (await self._end()).items():
+            _log.error(
+                "%d partitions were not closed cleanly and are checked at the next start (%s): %s",
+                len(names),
+                ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else ""),
+                reason,
+            )
+
+    async def _end(self) -> dict[str, list[str]]:
+        """As ``stop``; what could not be closed, which says nothing new when a start has failed."""
         self.upkeep.stop()
         self.metrics.stop()
         # Leadership stays as it is: at the end of everything there is nobody to hand it to.
@@ -145,13 +162,14 @@ class BrokerServer:
             self.zookeeper_offsets.close()
         self.timers.close()
         await self.storage.close()
-        self.cluster.close()
+        failed = self.cluster.close()
         if self._lock is not None:
             self._lock.release()
         self._log_lines.stop()
         # Connections that were closed get to send what they had.
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
+        return failed
 
     def note_storage_failure(self, partition: Partition, error: LogError) -> None:
         """Say once per kind of failure that a partition cannot be written or read; clients are told every time."""
@@ -168,3 +186,14 @@ class BrokerServer:
         for _ in range(_TURNS_AFTER_ADVANCE):
             self.timers.wake()
             await asyncio.sleep(0)
+
+    async def restore(self) -> None:
+        """All nodes run and lead what they should, the clock is right, and settings are those of the start."""
+        for node in self.nodes:
+            await node.start()
+        self.cluster.rebalance_leaders()
+        self.clock.restore()
+        given, given_default = self._settings_at_start
+        self.settings.change(dict.fromkeys(self.settings.dynamic) | given)
+        self.settings.change(dict.fromkeys(self.settings.dynamic_default) | given_default, is_default=True)
+        self.cluster.save()

@@ -54,14 +54,17 @@ def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
         raise UsageError(f"{option} {path}: it cannot be read ({error.__class__.__name__})") from None
     found: dict[str, str] = {}
     pending = ""
-    for number, raw in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    for number, raw in enumerate(lines, 1):
         line = pending + raw.lstrip()
         pending = ""
         if not line or line[0] in "#!":
             continue
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            pending = line[:-1]
-            continue
+            line = line[:-1]
+            if number < len(lines):
+                pending = line
+                continue
         ends = [at for at in (line.find("="), line.find(":")) if at > 0]
         if not ends:
             raise UsageError(f"{option} {path}, line {number}: it must be KEY=VALUE")

@@ -1,23 +1,21 @@
 """``seamark produce`` and ``seamark consume``: records from and to the shell.
 
-JSON is one object per line with ``key``, ``value``, ``headers``, ``partition`` and ``timestamp_ms``; what ``consume
---json`` writes ``produce --as json`` reads. Bytes that are no text are written as ``{"base64": …}``.
+What ``consume --json`` writes ``produce --as json`` reads; ``record_lines`` has the form.
 """
 
 from __future__ import annotations
 
-import base64
-import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
 from seamark.errors import UsageError
 
@@ -34,15 +32,8 @@ _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so
 _Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
 _Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
 _Value = Annotated[str, typer.Option("--value", metavar="REGEX", help="Only records whose value matches.")]
-_FORMS = ("lines", "json", "csv")
-
-
-class _Line(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    partition: int | None = None
-    timestamp_ms: int | None = None
+# After so many records it is asked whether all were stored: a large input ends soon after a refusal.
+_FLUSHED_EVERY = 10_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,28 +52,31 @@ def produce(
 ) -> None:
     """Write records from lines, JSON or CSV.
 
-    CSV begins with the names of its columns: value, and key if there are keys.
+    CSV begins with the names of its columns: value, and key if there are keys. JSON is an object per line: value
+    (null for a tombstone), key, headers, partition, timestamp_ms.
     """
     from seamark.client import Producer
 
-    if form not in _FORMS:
-        raise UsageError(f"--as {form!r} is not one of {', '.join(_FORMS)}")
+    if form not in FORMS:
+        raise UsageError(f"--as {form!r} is not one of {', '.join(FORMS)}")
     source = _opened(file)
-    written = 0
-    with source, Producer(client_config(bootstrap, config, option)) as producer:
-        results = []
-        for line in _lines(source, form, key_ends):
-            results.append(
-                producer.send(
-                    topic, key=line.key, value=line.value, headers=line.headers, partition=line.partition,
-                    timestamp_ms=line.timestamp_ms,
-                )
-            )  # fmt: skip
-            if len(results) >= 10_000:
-                written += _settled(results)
-        producer.flush()
-        written += _settled(results)
-    typer.echo(f"{written} records are stored in topic {topic!r}", err=True)
+    producer = Producer(client_config(bootstrap, config, option))
+    try:
+        # What comes before a line that is refused is stored when this is left.
+        with source, producer:
+            for count, line in enumerate(record_lines(source, form, key_ends), 1):
+                number, key, value, headers, partition, timestamp_ms = line
+                try:
+                    producer.send(
+                        topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+                    )
+                except UsageError as error:
+                    raise UsageError(f"line {number}: {error}") from None
+                if count % _FLUSHED_EVERY == 0:
+                    producer.flush()
+    finally:
+        stored = int(producer.metrics()["seamark_producer_records_total"])
+        typer.echo(f"{stored} records are stored in topic {topic!r}", err=True)
 
 
 def _opened(file: str) -> Any:
@@ -92,61 +86,6 @@ def _opened(file: str) -> Any:
         return open(file, encoding="utf-8", newline="")  # noqa: PTH123 - closed by the caller's with
     except OSError as error:
         raise UsageError(f"--file {file}: it cannot be read ({error.strerror})") from None
-
-
-def _settled(results: list[Any]) -> int:
-    for result in results:
-        result.result()
-    count = len(results)
-    results.clear()
-    return count
-
-
-def _lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[_Line]:
-    if form == "csv":
-        yield from _csv_lines(source)
-        return
-    for number, raw in enumerate(source, 1):
-        text = raw.rstrip("\r\n")
-        if form == "json":
-            if text.strip():
-                yield _json_line(text, number)
-        elif key_ends:
-            key, mark, value = text.partition(key_ends)
-            if not mark:
-                raise UsageError(f"line {number}: there is no {key_ends!r} between key and value")
-            yield _Line(key.encode(), value.encode(), [])
-        else:
-            yield _Line(None, text.encode(), [])
-
-
-def _json_line(text: str, number: int) -> _Line:
-    try:
-        found = json.loads(text)
-        headers = [(str(name), _bytes_of(value)) for name, value in found.get("headers") or []]
-        return _Line(
-            _bytes_of(found.get("key")), _bytes_of(found.get("value")), headers, found.get("partition"),
-            found.get("timestamp_ms"),
-        )  # fmt: skip
-    except (ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"line {number}: it is not a record in JSON ({error})") from None
-
-
-def _csv_lines(source: Iterable[str]) -> Iterator[_Line]:
-    reader = csv.DictReader(source)
-    if "value" not in (reader.fieldnames or ()):
-        raise UsageError("line 1: a CSV file begins with the names of its columns, and one of them must be value")
-    for row in reader:
-        key, value = row.get("key"), row.get("value")
-        yield _Line(key.encode() if key else None, value.encode() if value is not None else None, [])
-
-
-def _bytes_of(found: Any) -> bytes | None:
-    if found is None:
-        return None
-    if isinstance(found, dict) and set(found) == {"base64"}:
-        return base64.b64decode(found["base64"], validate=True)
-    return found.encode() if isinstance(found, str) else json.dumps(found, ensure_ascii=False).encode()
 
 
 def consume(
@@ -257,16 +196,7 @@ def _text_of(record: Record, as_json: bool) -> str:
         return f"{record.partition}:{record.offset}{key}\t{value}\n"
     found = {
         "topic": record.topic, "partition": record.partition, "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms, "key": _json_of(record.key), "value": _json_of(record.value),
-        "headers": [[name, _json_of(value)] for name, value in record.headers],
+        "timestamp_ms": record.timestamp_ms, "key": json_of(record.key), "value": json_of(record.value),
+        "headers": [[name, json_of(value)] for name, value in record.headers],
     }  # fmt: skip
     return json.dumps(found, ensure_ascii=False) + "\n"
-
-
-def _json_of(found: bytes | None) -> Any:
-    if found is None:
-        return None
-    try:
-        return found.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(found).decode()}

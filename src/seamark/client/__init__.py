@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seamark.client.delivery import Delivered
     from seamark.client.fetch_columns import ColumnReader
     from seamark.client.producer import Producer
+    from seamark.client.producer_errors import DeliveryFailed
     from seamark.client.records_api import Offset, Record
     from seamark.client.schema_registry import SchemaRegistry
     from seamark.topic_partition import TopicPartition
@@ -31,6 +32,7 @@ _HOMES = {
     "ColumnReader": "seamark.client.fetch_columns",
     "Consumer": "seamark.client.consumer",
     "Delivered": "seamark.client.delivery",
+    "DeliveryFailed": "seamark.client.producer_errors",
     "Offset": "seamark.client.records_api",
     "Producer": "seamark.client.producer",
     "Record": "seamark.client.records_api",
@@ -47,6 +49,7 @@ __all__ = [
     "ColumnReader",
     "Consumer",
     "Delivered",
+    "DeliveryFailed",
     "Offset",
     "Producer",
     "Record",

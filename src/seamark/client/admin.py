@@ -179,8 +179,9 @@ class Admin(AdminSession):
         return self._run(acls.delete_acls(self._network, filters, self._deadline(timeout)))
 
     def close(self) -> None:
-        """End the connections; may be called again."""
-        self._run(self._network.close())
+        """End the connections; may be called again. In a forked child it does nothing: they are the parent's."""
+        if self._io.owner_is_here:
+            self._run(self._network.close())
 
     def __enter__(self) -> Self:
         return self

@@ -186,8 +186,9 @@ class AsyncAdmin(AdminSession):
         return await self._run_async(acls.delete_acls(self._network, filters, self._deadline(timeout)))
 
     async def close(self) -> None:
-        """End the connections; may be called again."""
-        await self._run_async(self._network.close())
+        """End the connections; may be called again. In a forked child it does nothing: they are the parent's."""
+        if self._io.owner_is_here:
+            await self._run_async(self._network.close())
 
     async def __aenter__(self) -> Self:
         return self

@@ -185,6 +185,8 @@ class AsyncConsumer(ConsumerFacade):
         return await self._run(self._calls.partitions_of(topic, self._deadline(timeout)))
 
     async def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> None:
+        if not self._io.owner_is_here:
+            return
         await self._run(self._calls.close(Deadline(timeout), leave))
         self._abandoned.detach()
 

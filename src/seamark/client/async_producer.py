@@ -17,7 +17,7 @@ from typing import Any, Self
 from seamark.client.deadline import Deadline
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
 from seamark.client.errors import OperationTimedOut
-from seamark.client.producer import CLOSE_TIMEOUT_S
+from seamark.client.producer_errors import DeliveryFailed
 from seamark.client.producer_facade import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
 from seamark.topic_partition import TopicPartition
 
@@ -104,12 +104,21 @@ class AsyncProducer(ProducerFacade):
             self._end_urgent()
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that is in the buffer now is acknowledged or has failed, and its callbacks have run."""
+        """Wait until all that is in the buffer now is acknowledged or has failed, and its callbacks have run.
+
+        DeliveryFailed if records failed that nobody has looked at.
+        """
+        self._io.check_owner(type(self).__name__)
+        waited_for = self._unfinished()
+        await self._settle(waited_for, timeout)
+        self._raise_failures(waited_for)
+
+    async def _settle(self, outcomes: Iterable[BatchOutcome], timeout: float | None) -> None:
         deadline = Deadline.never() if timeout is None else Deadline(timeout)
         self._begin_urgent()
         try:
             async with asyncio.timeout(None if timeout is None else deadline.remaining):
-                for outcome in self._unfinished():
+                for outcome in outcomes:
                     await outcome.wait_async()
         except TimeoutError:
             raise deadline.timed_out("flushing the producer") from None
@@ -126,18 +135,25 @@ class AsyncProducer(ProducerFacade):
         await self._io.run_async(self._sender.topic_ready(topic, deadline))
         return self._network.view.partitions_of(topic)
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        if self.is_closed:
+    async def close(self, timeout: float | None = None) -> None:
+        if self.is_closed or not self._io.owner_is_here:
             return
         self.is_closed = True
-        deadline = Deadline(timeout)
+        seconds = self._sender.delivery_timeout_s if timeout is None else timeout
         try:
-            await self.flush(deadline.remaining)
+            await self._settle(self._unfinished(), timeout)
         except OperationTimedOut:
             pass
-        finally:
-            await self._io.run_async(self._sender.shut(OperationTimedOut("closing the producer", timeout)))
-            self._abandoned.detach()
+        except BaseException:
+            await self._shut(seconds)
+            self._sender.failures.log_rest()
+            raise
+        await self._shut(seconds)
+        self._raise_failures(())
+
+    async def _shut(self, seconds: float) -> None:
+        await self._io.run_async(self._sender.shut(OperationTimedOut("closing the producer", seconds)))
+        self._abandoned.detach()
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,4 +161,9 @@ class AsyncProducer(ProducerFacade):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except DeliveryFailed as failed:
+            if error is None:
+                raise
+            self._tell_beside(failed)

@@ -209,8 +209,10 @@ class Consumer(ConsumerFacade):
         """Commit (if auto-commit is on), revoke, leave the group, and end all connections.
 
         Static members stay in the group until their session ends; ``leave=True`` makes them leave, ``leave=False``
-        makes any member stay.
+        makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
         """
+        if not self._io.owner_is_here:
+            return
         self._run(self._calls.close(Deadline(timeout), leave))
         self._abandoned.detach()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from threading import get_ident
 from typing import Any
 
 from seamark.client import consumer_metrics, fetch_metrics
@@ -45,14 +46,13 @@ class ConsumerFacade:
         key: Any,
         value: Any,
         make_fetcher: MakeFetcher = fetch_from_brokers,
-        who: Callable[[], int] | None = None,
+        who: Callable[[], int] = get_ident,
     ) -> None:
         self.config = ConsumerConfig.from_options(config, keywords)
         self._io = IoThread.get()
         self._loop = ConsumerLoop(self.config, make_fetcher, key, value)
         self._calls = ConsumerCalls(self._loop)
-        name = type(self).__name__
-        self._guard = ThreadGuard(name) if who is None else ThreadGuard(name, who)
+        self._guard = ThreadGuard(type(self).__name__, who, self._io.check_owner)
         # A consumer that is dropped without being closed must not beat for ever.
         self._abandoned = weakref.finalize(self, _abandon, self._io, self._loop)
         self._abandoned.atexit = False

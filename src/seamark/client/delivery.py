@@ -15,6 +15,8 @@ from array import array
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
+from seamark.client.deadline import Deadline
+from seamark.client.delivery_failures import FailedBatch
 from seamark.client.errors import ClientError, OperationTimedOut
 from seamark.topic_partition import TopicPartition
 
@@ -45,6 +47,7 @@ class BatchOutcome:
         "append_time_ms",
         "base_offset",
         "error",
+        "failure",
         "is_done",
         "partition",
         "timestamps",
@@ -54,6 +57,8 @@ class BatchOutcome:
         self.partition = partition
         self.is_done = False
         self.error: ClientError | None = None
+        # Set before the error: whom it was told to.
+        self.failure: FailedBatch | None = None
         self.base_offset = NO_OFFSET
         # The broker's time for all records, or -1 where each has its own.
         self.append_time_ms = -1
@@ -134,10 +139,31 @@ class BatchOutcome:
 
     def settled(self, index: int) -> Delivered:
         """Where the record was stored, or its error raised."""
+        if (error := self.look(index)) is not None:
+            raise error
         outcome, place = self.part(index)
-        if outcome.error is not None:
-            raise outcome.error
         return outcome.delivered(place)
+
+    def look(self, first: int, count: int = 1) -> ClientError | None:
+        """The first error of these records, if any; with that the caller was told about all of them."""
+        if self.error is None:
+            return None
+        if self._halves is not None:
+            middle, head, tail = self._halves
+            in_head = max(0, min(first + count, middle) - first)
+            error = head.look(first, in_head) if in_head else None
+            error_behind = tail.look(max(first, middle) - middle, count - in_head) if in_head < count else None
+            return error or error_behind
+        if self.failure is not None:
+            self.failure.look(range(first, first + count))
+        return self.error
+
+    def failures(self) -> list[FailedBatch]:
+        """Of the batch or its halves."""
+        if self._halves is None:
+            return [] if self.failure is None else [self.failure]
+        _, first, second = self._halves
+        return first.failures() + second.failures()
 
     def delivered(self, index: int) -> Delivered:
         topic, number = self.partition
@@ -172,7 +198,7 @@ class Delivery:
     def exception(self, timeout: float | None = None) -> ClientError | None:
         if not self._outcome.wait(timeout):
             raise OperationTimedOut(f"delivery of a record to {self._outcome.partition}", timeout or 0.0)
-        return self._outcome.part(self._index)[0].error
+        return self._outcome.look(self._index)
 
     def __await__(self) -> Generator[Any, None, Delivered]:
         yield from self._outcome.wait_async().__await__()
@@ -197,15 +223,18 @@ class DeliveryRun(NamedTuple):
 
     def result(self, timeout: float | None = None) -> list[Delivered]:
         """Where each record was stored, in the order they were given; raises the first error."""
-        from seamark.client.deadline import Deadline
+        if (error := self.exception(timeout)) is not None:
+            raise error
+        return [outcome.settled(index) for outcome, first, count in self.runs for index in range(first, first + count)]
 
+    def exception(self, timeout: float | None = None) -> ClientError | None:
+        """Wait for all of them; the first error, or None if every record was stored."""
         deadline = Deadline.never() if timeout is None else Deadline(timeout)
-        found: list[Delivered] = []
-        for outcome, first, count in self.runs:
+        for outcome, _, _ in self.runs:
             if not outcome.wait(None if timeout is None else deadline.remaining):
                 raise deadline.timed_out(f"delivery of {len(self)} records")
-            found += [outcome.settled(index) for index in range(first, first + count)]
-        return found
+        errors = [outcome.look(first, count) for outcome, first, count in self.runs]
+        return next((error for error in errors if error is not None), None)
 
     def __await__(self) -> Generator[Any, None, list[Delivered]]:
         for outcome, _, _ in self.runs:
@@ -216,18 +245,26 @@ class DeliveryRun(NamedTuple):
 class DeliveryThread:
     """Runs users' delivery callbacks, in the order of acknowledgement, apart from the I/O thread.
 
-    Started by the first callback. What a callback raises is logged: there is nobody to raise it to.
+    Started by the first record that has a callback: a program that ends can start no more threads. What a callback
+    raises is logged: there is nobody to raise it to.
     """
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def start(self) -> None:
+        """From any thread, before the first callback can be due."""
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._serve, name="seamark-delivery", daemon=True)
+                    thread.start()
+                    self._thread = thread
 
     def run(self, outcome: BatchOutcome, callbacks: list[tuple[int, DeliveryCallback]]) -> None:
         """On the I/O thread: have these called with the outcome that is about to be set."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="seamark-delivery", daemon=True)
-            self._thread.start()
         self._work.put(lambda: _call(outcome, callbacks))
 
     def drain(self, timeout: float | None) -> bool:

@@ -16,6 +16,7 @@
        +- CommitError                    CommitFailed RebalanceInProgress RetriableCommitFailed CommitTimedOut CommitMetadataTooLarge
        +- PositionError                  NoOffsetForPartition OffsetOutOfRange
        +- DeserializationFailed  ConcurrentUse  WakeUp
+       +- DeliveryFailed  DeliveryTimedOut  BufferFull  RecordTooLarge     the producer's, in ``producer_errors``
 
 All of them survive pickling with their fields, because Spark carries them between processes.
 """  # noqa: E501

@@ -76,6 +76,7 @@ class ColumnReader:
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """The records of the range as record batches, none of them empty; see ``seamark.wire.columns`` for columns."""
+        self._io.check_owner(type(self).__name__)
         if self._is_closed:
             raise ClosedError("the reader is closed")
         return fetch_columns(
@@ -90,7 +91,7 @@ class ColumnReader:
         )
 
     def close(self) -> None:
-        if not self._is_closed:
+        if not self._is_closed and self._io.owner_is_here:
             self._is_closed = True
             self._io.run(self._network.close())
 

@@ -5,7 +5,7 @@ blocks its own event loop never delays a heartbeat. Facades hand it coroutines a
 
 Ownership: everything that a client keeps about the network is touched on this thread only. After a fork the child has
 no such thread; ``IoThread.get`` starts a new one there, and clients made before the fork are refused by
-``owner_is_here``.
+``check_owner``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
-from seamark.errors import UsageError
+from seamark.errors import MadeBeforeFork, UsageError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -39,7 +39,6 @@ class IoThread:
 
     def __init__(self) -> None:
         self.loop = _new_event_loop()
-        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="seamark-io", daemon=True)
         self._thread.start()
 
@@ -47,17 +46,22 @@ class IoThread:
     def get(cls) -> IoThread:
         """The process's I/O thread, started if there is none."""
         found = cls._current
-        if found is not None and found.owner_is_here:
+        if found is not None:
             return found
         with cls._starting:
-            if cls._current is None or not cls._current.owner_is_here:
+            if cls._current is None:
                 cls._current = cls()
             return cls._current
 
     @property
     def owner_is_here(self) -> bool:
         """Whether this is the process that the thread runs in; false in a forked child."""
-        return self._process == os.getpid()
+        return IoThread._current is self
+
+    def check_owner(self, what: str = "client") -> None:
+        """MadeBeforeFork in a forked child; ``what`` is used there."""
+        if IoThread._current is not self:
+            raise MadeBeforeFork(what)
 
     @property
     def is_current(self) -> bool:
@@ -68,12 +72,12 @@ class IoThread:
         """Start a coroutine on the I/O thread; cancelling the future cancels it there."""
         if not self.owner_is_here:
             work.close()
-            raise UsageError("a client made before os.fork() cannot be used in the child: make a new one there")
+            raise MadeBeforeFork("client")
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the I/O thread and block until it is done; an interrupt of the caller cancels it."""
-        if self.is_current:
+        if self.is_current and self.owner_is_here:
             work.close()
             raise UsageError("a blocking call was made on the I/O thread; use the Async… class inside callbacks")
         future = self.submit(work)
@@ -89,6 +93,7 @@ class IoThread:
 
     def call_soon(self, function: Callable[P, object], *args: P.args, **keywords: P.kwargs) -> None:
         """Run a function on the I/O thread without waiting; calls from one thread keep their order."""
+        self.check_owner()
         if keywords:
             self.loop.call_soon_threadsafe(lambda: function(*args, **keywords))
         else:

@@ -7,7 +7,7 @@
 ``send`` returns as soon as the record is in the buffer. It waits, at most ``max.block.ms``, for the partitions of a
 topic that is new to the producer and for room in a full buffer. Acknowledgements are in the ``Delivery`` it returns,
 and in ``on_delivery`` callbacks, which run in order on a thread of their own. ``close`` (or the end of ``with``) sends
-what waits.
+what waits. Failures that nobody looked at are raised by ``flush`` and ``close``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Any, Self
 from seamark.client.deadline import Deadline
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
 from seamark.client.errors import OperationTimedOut
+from seamark.client.producer_errors import DeliveryFailed
 from seamark.client.producer_facade import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
 from seamark.topic_partition import TopicPartition
-
-CLOSE_TIMEOUT_S = 30.0
 
 
 class Producer(ProducerFacade):
@@ -108,12 +107,19 @@ class Producer(ProducerFacade):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything that is in the buffer now and wait until it is acknowledged or has failed.
 
-        Failures are in the deliveries, not raised here; OperationTimedOut if ``timeout`` seconds are not enough.
+        DeliveryFailed if records failed, now or before, that nobody has looked at; OperationTimedOut if ``timeout``
+        seconds are not enough. Without a timeout it takes delivery.timeout.ms at most.
         """
+        self._io.check_owner(type(self).__name__)
+        waited_for = self._unfinished()
+        self._settle(waited_for, timeout)
+        self._raise_failures(waited_for)
+
+    def _settle(self, outcomes: Iterable[BatchOutcome], timeout: float | None) -> None:
         deadline = Deadline.never() if timeout is None else Deadline(timeout)
         self._begin_urgent()
         try:
-            for outcome in self._unfinished():
+            for outcome in outcomes:
                 if not outcome.wait(None if timeout is None else deadline.remaining):
                     raise deadline.timed_out("flushing the producer")
         finally:
@@ -128,19 +134,30 @@ class Producer(ProducerFacade):
         self._io.run(self._sender.topic_ready(topic, deadline))
         return self._network.view.partitions_of(topic)
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Send what waits, for at most ``timeout`` seconds; what is not acknowledged by then fails. May be repeated."""
-        if self.is_closed:
+    def close(self, timeout: float | None = None) -> None:
+        """Send what waits, for at most ``timeout`` seconds or delivery.timeout.ms; may be repeated.
+
+        What is not acknowledged by then fails. DeliveryFailed if records failed that nobody has looked at; the
+        producer is closed all the same. In a forked child it does nothing: the parent's producer goes on.
+        """
+        if self.is_closed or not self._io.owner_is_here:
             return
         self.is_closed = True
-        deadline = Deadline(timeout)
+        seconds = self._sender.delivery_timeout_s if timeout is None else timeout
         try:
-            self.flush(deadline.remaining)
+            self._settle(self._unfinished(), timeout)
         except OperationTimedOut:
             pass
-        finally:
-            self._io.run(self._sender.shut(OperationTimedOut("closing the producer", timeout)))
-            self._abandoned.detach()
+        except BaseException:
+            self._shut(seconds)
+            self._sender.failures.log_rest()
+            raise
+        self._shut(seconds)
+        self._raise_failures(())
+
+    def _shut(self, seconds: float) -> None:
+        self._io.run(self._sender.shut(OperationTimedOut("closing the producer", seconds)))
+        self._abandoned.detach()
 
     def __enter__(self) -> Self:
         return self
@@ -148,4 +165,9 @@ class Producer(ProducerFacade):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except DeliveryFailed as failed:
+            if error is None:
+                raise
+            self._tell_beside(failed)

@@ -6,6 +6,7 @@ caller wait, unknown topics and a full buffer, is asked for here and waited for 
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Iterable, Mapping
@@ -14,13 +15,12 @@ from typing import Any, NamedTuple
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import now_ms
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
-from seamark.client.errors import OperationTimedOut
 from seamark.client.io_thread import IoThread
 from seamark.client.metrics_text import exposition
 from seamark.client.network import NetworkClient
 from seamark.client.producer_batches import ProducerBatch
 from seamark.client.producer_encoding import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
-from seamark.client.producer_errors import BufferFull, RecordTooLarge
+from seamark.client.producer_errors import BufferFull, DeliveryFailed, RecordTooLarge
 from seamark.client.producer_metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer_partitioning import PartitionChooser
 from seamark.client.producer_sender import ProducerSender
@@ -28,6 +28,8 @@ from seamark.client.producer_serializers import load_serializer, to_bytes
 from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
 from seamark.topic_partition import TopicPartition
+
+log = logging.getLogger("seamark.client")
 
 _LARGEST_TIMESTAMP = 2**63 - 1
 
@@ -89,9 +91,9 @@ class ProducerFacade:
         self._accumulator = self._sender.accumulator
         self._lock = self._sender.lock
         self.is_closed = False
-        # By topic; changed under the lock.
-        self._lanes: dict[str, _Lane] = {}
-        # A producer that is dropped without being closed must not keep its connections for ever.
+        # By topic; changed under the lock. In a forked child there are none, so that nothing is added quickly there.
+        self._lanes: dict[str, _Lane] = self._sender.lanes
+        # A producer that is dropped without being closed delivers what it has, and then ends its connections.
         self._abandoned = weakref.finalize(self, _abandon, self._io, self._sender)
         self._abandoned.atexit = False
 
@@ -116,6 +118,8 @@ class ProducerFacade:
         self._check_size(topic, size)
         if on_delivery is not None and not callable(on_delivery):
             raise UsageError(f"on_delivery is a function of a Delivered and an error, not {on_delivery!r}")
+        if on_delivery is not None:
+            self._sender.delivery_thread.start()
         stamp = read_timestamp(timestamp_ms)
         return Outgoing(topic, key_bytes, value_bytes, partition, checked, stamp, size, on_delivery)
 
@@ -126,6 +130,7 @@ class ProducerFacade:
             raise RecordTooLarge(topic, size, "buffer.memory", self.config.buffer_memory)
 
     def _check_open(self) -> None:
+        self._io.check_owner(type(self).__name__)
         if self.is_closed:
             raise ClosedError("the producer is closed")
 
@@ -260,8 +265,18 @@ class ProducerFacade:
             self._accumulator.is_urgent -= 1
 
     def _unfinished(self) -> list[BatchOutcome]:
-        with self._lock:
-            return [batch.outcome for batch in self._accumulator.unfinished()]
+        return [batch.outcome for batch in self._sender.unfinished()]
+
+    def _raise_failures(self, waited_for: Iterable[BatchOutcome]) -> None:
+        """DeliveryFailed if records failed that nobody was told about; with that they are told."""
+        failed = self._sender.failures.take(each for outcome in waited_for for each in outcome.failures())
+        if failed is not None:
+            raise failed
+
+    @staticmethod
+    def _tell_beside(failed: DeliveryFailed) -> None:
+        """Another exception is on its way, and is not replaced."""
+        log.error("%s", failed)
 
     def _buffer_full(self, size: int) -> BufferFull:
         return BufferFull(size, self.config.buffer_memory, self.config.max_block_ms / 1000)
@@ -316,7 +331,7 @@ def _is_utf8(text: str) -> bool:
 
 def _abandon(io: IoThread, sender: ProducerSender) -> None:
     if io.owner_is_here and io.loop.is_running():
-        io.submit(sender.shut(OperationTimedOut("a producer that was never closed", 0.0)))
+        io.submit(sender.retire())
 
 
 def run_of(runs: list[tuple[BatchOutcome, int, int]]) -> DeliveryRun:

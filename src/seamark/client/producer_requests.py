@@ -9,12 +9,30 @@ Owned by the I/O loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import Deadline
 from seamark.client.exchanges import unmuted
 from seamark.client.network import NetworkClient
-from seamark.wire.messages.produce import ProduceRequest, ProduceResponse
+from seamark.topic_partition import TopicPartition
+from seamark.wire.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+
+
+def produce_request(batches: Iterable[tuple[TopicPartition, bytes]], config: ProducerConfig) -> ProduceRequest:
+    """One request with these batches, at most one of each partition."""
+    topics: dict[str, ProduceRequestTopic] = {}
+    for (name, index), sealed in batches:
+        entry = topics.get(name)
+        if entry is None:
+            entry = topics[name] = ProduceRequestTopic(name=name)
+        entry.partition_data.append(ProduceRequestPartition(index=index, records=sealed))
+    return ProduceRequest(acks=config.acks, timeout_ms=config.request_timeout_ms, topic_data=list(topics.values()))
 
 
 class OrderedRequests:

@@ -20,27 +20,23 @@ from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import Deadline, now_ms
 from seamark.client.delivery import NO_OFFSET, DeliveryThread
+from seamark.client.delivery_failures import UntoldFailures
 from seamark.client.errors import ClientError, OperationTimedOut, broker_error
 from seamark.client.io_thread import IoThread
 from seamark.client.network import NetworkClient
 from seamark.client.producer_answers import Outcome, outcome_of
 from seamark.client.producer_batches import ProducerBatch
 from seamark.client.producer_errors import DeliveryTimedOut
-from seamark.client.producer_requests import OrderedRequests
+from seamark.client.producer_requests import OrderedRequests, produce_request
+from seamark.client.program_end import unclosed
 from seamark.client.record_accumulator import RecordAccumulator
 from seamark.client.sequences import Decision, Sequences
-from seamark.errors import ClosedError, SeamarkError
+from seamark.errors import ClosedError, MadeBeforeFork, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from seamark.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
-    ProduceResponse,
-    ProduceResponsePartition,
-)
+from seamark.wire.messages.produce import ProduceRequest, ProduceResponse, ProduceResponsePartition
 
 log = logging.getLogger("seamark.client")
 
@@ -62,6 +58,8 @@ class ProducerSender:
         )
         self.lock = threading.Lock()
         self.delivery_thread = DeliveryThread()
+        # The facade's.
+        self.lanes: dict[str, Any] = {}
         # Called without the lock whenever bytes became free; appended to under the lock.
         self.room_waiters: list[Callable[[], None]] = []
         self.sequences = Sequences() if config.enable_idempotence else None
@@ -70,7 +68,9 @@ class ProducerSender:
         least = _ZSTD_VERSION if self._codec is Codec.ZSTD else _LEAST_VERSION
         self._requests = OrderedRequests(config, network, least)
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._io = IoThread.get()
+        self.io = IoThread.get()
+        self.failures = UntoldFailures(self.io)
+        self.delivery_timeout_s = config.delivery_timeout_ms / 1000
         self._pending: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
@@ -80,12 +80,13 @@ class ProducerSender:
         self._is_nudged = False
         self._is_closed = False
         self.counts = {"records": 0, "batches": 0, "requests": 0, "retries": 0, "failed_records": 0, "bytes": 0}
+        unclosed.add(self)
 
     def nudge(self) -> None:
         """From any thread: there may be something to send."""
         if not self._is_nudged:
             self._is_nudged = True
-            self._io.loop.call_soon_threadsafe(self._turn)
+            self.io.loop.call_soon_threadsafe(self._turn)
 
     # -- sending
 
@@ -166,18 +167,9 @@ class ProducerSender:
             self.nudge()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
-        topics: dict[str, ProduceRequestTopic] = {}
-        for batch in batches:
-            name, index = batch.partition
-            entry = topics.get(name)
-            if entry is None:
-                entry = topics[name] = ProduceRequestTopic(name=name)
-            sealed = batch.sealed(self._codec, self._level)
-            self.counts["bytes"] += len(sealed)
-            entry.partition_data.append(ProduceRequestPartition(index=index, records=sealed))
-        return ProduceRequest(
-            acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
-        )
+        sealed = [(batch.partition, batch.sealed(self._codec, self._level)) for batch in batches]
+        self.counts["bytes"] += sum(len(each) for _, each in sealed)
+        return produce_request(sealed, self._config)
 
     # -- answers
 
@@ -266,7 +258,13 @@ class ProducerSender:
 
     def _tell(self, batch: ProducerBatch, base_offset: int, append_time_ms: int, error: ClientError | None) -> None:
         self.counts["batches"] += 1
-        self.counts["records" if error is None else "failed_records"] += batch.count
+        if error is None:
+            self.counts["records"] += batch.count
+            self.failures.delivered(batch.count)
+        else:
+            self.counts["failed_records"] += batch.count
+            told = [index for index, _ in batch.callbacks]
+            batch.outcome.failure = self.failures.failed(batch.partition.topic, batch.count, error, told)
         if batch.callbacks:
             # Handed over before anybody can see the outcome: a flush then waits for them.
             self.delivery_thread.run(batch.outcome, batch.callbacks)
@@ -276,8 +274,7 @@ class ProducerSender:
         with self.lock:
             expired = self.accumulator.expired(now)
         for batch in expired:
-            seconds = self._config.delivery_timeout_ms / 1000
-            error = DeliveryTimedOut(batch.partition, batch.count, seconds, batch.last_error)
+            error = DeliveryTimedOut(batch.partition, batch.count, self.delivery_timeout_s, batch.last_error)
             with self.lock:
                 is_in_flight = self.accumulator.is_in_flight(batch)
             if is_in_flight:
@@ -370,8 +367,27 @@ class ProducerSender:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the producer's loop failed", exc_info=error)
 
-    async def shut(self, reason: ClientError) -> None:
-        """End everything at once; what has no outcome fails with ``reason``."""
+    def unfinished(self) -> list[ProducerBatch]:
+        """From any thread: the batches without an outcome; those that were open take no more records."""
+        with self.lock:
+            return self.accumulator.unfinished()
+
+    def hurry(self) -> None:
+        """From any thread: nothing lingers from now on."""
+        with self.lock:
+            self.accumulator.is_urgent += 1
+        self.nudge()
+
+    async def retire(self) -> None:
+        """Deliver what is here and end: the producer was dropped without being closed."""
+        self.hurry()
+        for batch in self.unfinished():
+            await batch.outcome.wait_async()
+        self.failures.log_rest()
+        await self.shut(OperationTimedOut("a producer that was never closed", self.delivery_timeout_s))
+
+    async def shut(self, reason: OperationTimedOut) -> None:
+        """End everything at once; what has no outcome fails for this reason and what stood in the batch's way."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -381,9 +397,18 @@ class ProducerSender:
             left = [batch for batch in self.accumulator.unfinished() if not batch.outcome.is_done]
             self.accumulator.take_all()
         for batch in left:
-            self._settle(batch, NO_OFFSET, -1, reason)
+            error = OperationTimedOut(reason.operation, reason.seconds, batch.last_error)
+            self._settle(batch, NO_OFFSET, -1, error)
         self.delivery_thread.close()
+        unclosed.discard(self)
         await self.network.close()
+
+    def disown(self) -> None:
+        """In a forked child, where neither the thread nor its locks can be used: who waits here is told at once."""
+        error = _as_client_error(MadeBeforeFork("Producer"))
+        for batch in self.accumulator.unfinished(close=False):
+            batch.outcome.error, batch.outcome.is_done = error, True
+        self.lanes.clear()
 
 
 def _as_client_error(error: Exception) -> ClientError:

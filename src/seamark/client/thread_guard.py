@@ -1,7 +1,8 @@
 """A consumer belongs to one thread at a time (I16 to I18): owner and re-entry count, checked by each public method.
 
 The owner may enter again, from a callback that it runs. ``wakeup`` and ``metrics`` are the calls meant for other
-threads; they do not pass the guard. An ``AsyncConsumer`` is guarded by task in place of thread.
+threads; they do not pass the guard. An ``AsyncConsumer`` is guarded by task in place of thread. In a forked child
+nobody may enter: ``check_owner`` refuses before the lock, which a thread of the parent may have held.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from seamark.client.errors import ConcurrentUse
 class ThreadGuard:
     """Use as a context manager around the body of a public method."""
 
-    __slots__ = ("_depth", "_lock", "_owner", "_what", "_who")
+    __slots__ = ("_check_owner", "_depth", "_lock", "_owner", "_what", "_who")
 
-    def __init__(self, what: str, who: Callable[[], int] = get_ident) -> None:
+    def __init__(
+        self,
+        what: str,
+        who: Callable[[], int] = get_ident,
+        check_owner: Callable[[str], object] = lambda what: None,  # noqa: ARG005
+    ) -> None:
         self._what = what
+        self._check_owner = check_owner
         self._who = who
         self._owner: int | None = None
         self._depth = 0
@@ -27,6 +34,7 @@ class ThreadGuard:
         self._lock = Lock()
 
     def __enter__(self) -> None:
+        self._check_owner(self._what)
         me = self._who()
         with self._lock:
             if self._owner is None:

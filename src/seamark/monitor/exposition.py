@@ -89,7 +89,10 @@ def _partitions(poller: Poller) -> Iterator[str]:
             if state not in (Status.OK, Status.UNKNOWN):
                 states.append(({**labels, "status": state.value}, 1))
     yield _family("seamark_committed_offset", "gauge", "The committed offset.", offsets)
-    yield _family("seamark_log_end_offset", "gauge", "The end of the partition's log.", ends)
+    # Of the group: the broker itself serves seamark_log_end_offset, without one.
+    yield _family(
+        "seamark_group_log_end_offset", "gauge", "Where the log of a partition ends that the group reads.", ends
+    )
     yield _family("seamark_lag_records", "gauge", "Records still to be read.", lags)
     yield _family("seamark_lag_seconds", "gauge", "Age of the first record that is not read.", ages)
     yield _family("seamark_partition_trouble", "gauge", "1 for a partition that is not well; status says how.", states)

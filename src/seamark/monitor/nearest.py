@@ -14,3 +14,13 @@ def absent(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     """
     near = get_close_matches(name, list(known), n=1)
     return f"there is no {what} {name!r}{where}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence about a field or column that a user wrote and there is not.
+
+    >>> unknown("field", "valu", ["key", "value"])
+    "unknown field 'valu'; did you mean 'value'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}")

@@ -15,10 +15,14 @@ from typing import Any
 
 from seamark.client.records_api import Offset
 from seamark.errors import UsageError
+from seamark.monitor.nearest import unknown
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.offsets"
 VERSION = 1
+
+_FIELDS = ("format", "version", "cluster_id", "groups")
+_ENTRY = ("topic", "partition", "offset", "metadata", "leader_epoch")
 
 Offsets = dict[TopicPartition, Offset]
 # The group of rows that name none.
@@ -73,22 +77,36 @@ def offsets_for(found: Mapping[str, Offsets], group: str) -> Offsets:
 
 def _of_json(text: str, path: Path) -> dict[str, Offsets]:
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_no_field_twice)
     except ValueError as error:
         raise UsageError(f"{path}: it is not valid JSON ({error})") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     if content.get("format") != FORMAT:
         raise UsageError(f"{path}: it is not a file of offsets (format {content.get('format')!r})")
     if content.get("version") != VERSION:
         raise UsageError(f"{path}: version {content.get('version')!r} of the format is not known, only {VERSION}")
+    if wrong := next((name for name in content if name not in _FIELDS), None):
+        raise UsageError(f"{path}: {unknown('field', wrong, _FIELDS)}")
     groups: dict[str, Offsets] = {}
     for group, entries in _mapping(content.get("groups"), path).items():
+        offsets = groups.setdefault(group, {})
         for entry in entries if isinstance(entries, list) else [None]:
             try:
                 partition, offset = _entry(_mapping(entry, path))
-            except (KeyError, TypeError, ValueError) as error:
-                raise UsageError(f"{path}: an entry of group {group!r} is not an offset ({error})") from None
-            groups.setdefault(group, {})[partition] = offset
+            except ValueError as error:
+                raise UsageError(f"{path}: an entry of group {group!r} is not an offset: {error}") from None
+            if partition in offsets:
+                raise UsageError(f"{path}: group {group!r} has {partition} twice")
+            offsets[partition] = offset
     return groups
+
+
+def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return dict(pairs)
 
 
 def _mapping(found: object, path: Path) -> dict[str, Any]:
@@ -98,10 +116,26 @@ def _mapping(found: object, path: Path) -> dict[str, Any]:
 
 
 def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
-    partition = TopicPartition(str(entry["topic"]), _count(entry["partition"]))
-    return partition, Offset(
-        _count(entry["offset"]), str(entry.get("metadata", "")), int(entry.get("leader_epoch", -1))
+    for name in entry:
+        if name not in _ENTRY:
+            raise ValueError(unknown("field", name, _ENTRY))
+    for name in ("topic", "partition", "offset"):
+        if name not in entry:
+            raise ValueError(f"it has no {name!r}")
+    topic, metadata = entry["topic"], entry.get("metadata", "")
+    for name, text in (("topic", topic), ("metadata", metadata)):
+        if not isinstance(text, str):
+            raise ValueError(f"{name!r} must be a text, not {text!r}")  # noqa: TRY004 - told with the others
+    partition, offset = (_number(name, entry[name], 0) for name in ("partition", "offset"))
+    return TopicPartition(topic, partition), Offset(
+        offset, metadata, _number("leader_epoch", entry.get("leader_epoch", -1), -1)
     )
+
+
+def _number(name: str, found: Any, least: int) -> int:
+    if isinstance(found, bool) or not isinstance(found, int) or found < least:
+        raise ValueError(f"{name!r} must be a whole number from {least} on, not {found!r}")
+    return found
 
 
 def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
@@ -113,16 +147,12 @@ def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
             raise UsageError(
                 f"{path}, line {number}: it must be topic,partition,offset or group,topic,partition,offset"
             )
-        group, topic, partition, offset = row if len(row) == 4 else (ANY_GROUP, *row)
-        try:
-            groups.setdefault(group, {})[TopicPartition(topic, _count(partition))] = Offset(_count(offset))
-        except ValueError:
-            raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on") from None
+        group, topic, *numbers = row if len(row) == 4 else (ANY_GROUP, *row)
+        if not all(text.strip().isascii() and text.strip().isdecimal() for text in numbers):
+            raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on")
+        partition = TopicPartition(topic, int(numbers[0]))
+        if partition in groups.setdefault(group, {}):
+            of_group = f" of group {group!r}" if group else ""
+            raise UsageError(f"{path}, line {number}: {partition}{of_group} is there twice")
+        groups[group][partition] = Offset(int(numbers[1]))
     return groups
-
-
-def _count(found: Any) -> int:
-    number = int(found)
-    if number < 0 or isinstance(found, (bool, float)):
-        raise ValueError(f"{found!r} is not a whole number from 0 on")
-    return number

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from seamark.client import Producer
-from seamark.client.delivery import Delivery
 from seamark.errors import SeamarkError
 from seamark.quickstart.orders import Order
 
@@ -20,16 +19,12 @@ _TICK_S = 0.05
 
 
 def write(config: Mapping[str, Any], topic: str, orders: Iterable[Order], reached: Callable[[int], None]) -> None:
-    """Write and wait until all is acknowledged."""
-    deliveries: list[Delivery] = []
+    """Write and wait until all is acknowledged; DeliveryFailed if an order was refused."""
     with Producer({**config, "linger.ms": 5}) as producer:
         for number, order in enumerate(orders, 1):
-            deliveries.append(producer.send(topic, order.value, key=order.key))
+            producer.send(topic, order.value, key=order.key)
             if number % 500 == 0:
                 reached(number)
-        producer.flush(60)
-    for delivery in deliveries:
-        delivery.result(0)
 
 
 class LiveTraffic:
@@ -76,15 +71,10 @@ class LiveTraffic:
             if self._stopping.wait(_TICK_S):
                 return
         started = time.monotonic()
-        deliveries = []
         with Producer(self._config) as producer:
             sent = 0
             while sent < len(self._orders) and not self._stopping.wait(_TICK_S):
                 due = round(len(self._orders) * min(1.0, (time.monotonic() - started) / self._seconds))
                 for order in self._orders[sent:due]:
-                    delivery = producer.send(self._topic, order.value, key=order.key)
-                    deliveries.append(delivery)
+                    producer.send(self._topic, order.value, key=order.key)
                 sent = max(sent, due)
-            producer.flush(30)
-        for delivery in deliveries:
-            delivery.result(0)

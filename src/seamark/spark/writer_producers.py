@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from seamark.client.errors import BrokerError, OperationTimedOut
+from seamark.client.producer_errors import DeliveryFailed
 from seamark.errors import SeamarkError
 from seamark.spark.write_options import WriteOptions
 from seamark.wire.error_codes import ErrorCode
@@ -56,7 +57,9 @@ def producer_for(options: WriteOptions) -> Iterator[Producer]:
     try:
         yield producer
     except BaseException:
-        producer.close(timeout=0)
+        # The task fails with its own error, and Spark runs it again: what waited is not missed.
+        with suppress(DeliveryFailed):
+            producer.close(timeout=0)
         raise
     with _lock:
         _idle.setdefault(key, []).append(producer)

@@ -11,7 +11,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from seamark.client.delivery import Delivery, DeliveryRun
-from seamark.client.errors import OperationTimedOut
 from seamark.errors import SeamarkError
 from seamark.spark.writer_producers import wait_for_topic
 
@@ -108,15 +107,8 @@ class RowSender:
         return deliveries
 
     def _settle(self, sent: list[Delivery] | DeliveryRun) -> None:
-        if isinstance(sent, DeliveryRun):
-            for outcome, _, _ in sent.runs:
-                if not outcome.wait(self._patience):
-                    raise OperationTimedOut(f"delivery of records to {outcome.partition}", self._patience)
-                if outcome.error is not None:
-                    raise outcome.error
-            return
-        for delivery in sent:
-            error = delivery.exception(self._patience)
+        for each in [sent] if isinstance(sent, DeliveryRun) else sent:
+            error = each.exception(self._patience)
             if error is not None:
                 raise error
 

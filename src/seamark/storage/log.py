@@ -377,7 +377,7 @@ class Log:
     def close(self) -> None:
         """Sync, leave a mark that nothing is open, and let all files go; a second call does nothing.
 
-        Raises ``StorageFailed`` when the sync fails; the files are let go all the same.
+        Raises ``StorageFailed`` when the sync fails or the mark cannot be left; the files are let go all the same.
         """
         if self._is_closed:
             return
@@ -385,7 +385,7 @@ class Log:
             if self._stopped is None:
                 self.sync()
                 if not self._is_damaged:
-                    self._write_index(self._segments.active)
+                    self._segments.active.write_index()
                     mark_clean(self._filesystem, self.directory, self._segments)
         finally:
             self._is_closed = True

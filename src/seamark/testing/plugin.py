@@ -1,6 +1,6 @@
 """Broker fixtures for everybody's pytest, found by its entry point as soon as seamark is installed.
 
-``seamark_broker``    one broker in memory for the whole run
+``seamark_broker``    one broker in memory for the whole run; faults, clock and settings are restored after each test
 ``seamark_topic``     a topic name that no other test has; the broker makes the topic on first use
 ``seamark_cluster``   three nodes, new for each test, because such a test stops some of them
 ``seamark_settings``  the broker settings of both; override it in a conftest.py to change them
@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from seamark.broker import Broker
+
+_SHARED = pytest.StashKey["Broker | None"]()
 
 # Kafka takes 249 characters; a shorter name leaves room for what tools append (-retry, .DLQ).
 _NAME_CHARACTERS = 180
@@ -32,12 +34,30 @@ def seamark_settings() -> Mapping[str, object]:
 
 
 @pytest.fixture(scope="session")
-def seamark_broker(seamark_settings: Mapping[str, object]) -> Iterator[Broker]:
+def seamark_broker(seamark_settings: Mapping[str, object], pytestconfig: pytest.Config) -> Iterator[Broker]:
     """The run's broker: give ``seamark_broker.bootstrap`` to any Kafka client."""
     from seamark.broker import Broker
 
     with Broker(settings=seamark_settings) as broker:
+        pytestconfig.stash[_SHARED] = broker
         yield broker
+        pytestconfig.stash[_SHARED] = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """After a test and its fixtures: the next one finds the shared broker as if nothing had been done to it."""
+    result = yield
+    broker = item.config.stash.get(_SHARED, None)
+    if broker is not None:
+        from seamark.errors import ClosedError
+
+        try:
+            broker.restore()
+        except ClosedError:
+            item.config.stash[_SHARED] = None
+            pytest.fail("this test closed seamark_broker, which all tests share: let it start a Broker of its own")
+    return result
 
 
 @pytest.fixture

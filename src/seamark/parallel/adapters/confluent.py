@@ -329,8 +329,13 @@ class ConfluentPort:
             self._consumer.close()
         finally:
             producer, self._producer = self._producer, None
-            if producer is not None:
-                producer.flush(timeout)
+            if producer is not None and (left := producer.flush(timeout)):
+                _log.error(
+                    "%d dead letters were not acknowledged within %g s; their records are not committed and will be "
+                    "handled again",
+                    left,
+                    timeout,
+                )
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:

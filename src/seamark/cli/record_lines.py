@@ -1,0 +1,171 @@
+"""Records as text, one per line: what ``seamark produce`` reads, and the form of bytes in JSON.
+
+JSON is one object per line with ``value`` (null for a tombstone), and if wanted ``key``, ``headers`` (pairs of a name
+and a value), ``partition`` and ``timestamp_ms``. ``topic`` and ``offset``, which ``consume --json`` writes, are read
+over. Bytes that are no text are ``{"base64": …}``. A line that is not exactly that is refused with its number: a
+misspelt ``value`` must not become a tombstone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from seamark.errors import UsageError
+from seamark.monitor.nearest import unknown
+
+FORMS = ("lines", "json", "csv")
+_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms", "topic", "offset")
+_COLUMNS = ("key", "value")
+
+
+class RecordLine(NamedTuple):
+    """One record, and the number of the line it ends on."""
+
+    number: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def record_lines(source: Iterable[str], form: str, key_ends: str = "") -> Iterator[RecordLine]:
+    """The records of a text; UsageError names the line that is none."""
+    number = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal number
+        for text in source:
+            number += 1
+            yield text
+
+    try:
+        yield from _csv_lines(counted()) if form == "csv" else _plain_lines(counted(), form, key_ends)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"line {number + 1} or one soon after it: the input is not UTF-8 ({error.reason})") from None
+
+
+def _plain_lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[RecordLine]:
+    for number, raw in enumerate(source, 1):
+        text = raw.rstrip("\r\n")
+        if form == "json":
+            if text.strip():
+                yield _json_line(text, number)
+        elif key_ends:
+            key, mark, value = text.partition(key_ends)
+            if not mark:
+                raise UsageError(f"line {number}: there is no {key_ends!r} between key and value")
+            yield RecordLine(number, key.encode(), value.encode())
+        else:
+            yield RecordLine(number, None, text.encode())
+
+
+def _json_line(text: str, number: int) -> RecordLine:
+    try:
+        found = _fields(text)
+        return RecordLine(
+            number,
+            _bytes_of("key", found.get("key")),
+            _bytes_of("value", found["value"]),
+            _headers(found.get("headers")),
+            _number("partition", found.get("partition"), 2**31),
+            _number("timestamp_ms", found.get("timestamp_ms"), 2**63),
+        )
+    except UsageError as error:
+        raise UsageError(f"line {number}: {error}") from None
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_no_field_twice)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"it is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise UsageError(f'it must be an object such as {{"key": "k", "value": "v"}}, not {text.strip()[:40]}')
+    for name in found:
+        if name not in _FIELDS:
+            raise UsageError(unknown("field", name, _FIELDS))
+    if "value" not in found:
+        raise UsageError('it has no "value"; a record without one, a tombstone, is written as "value": null')
+    return found
+
+
+def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
+
+
+def _bytes_of(name: str, found: Any) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, dict) and set(found) == {"base64"}:
+        try:
+            return base64.b64decode(found["base64"], validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise UsageError(f"{name!r} is not valid base64: {found['base64']!r}") from None
+    try:
+        return found.encode() if isinstance(found, str) else json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name!r} has half of a surrogate pair, which is no text") from None
+
+
+def _headers(found: Any) -> tuple[tuple[str, bytes | None], ...]:
+    if found is None:
+        return ()
+    is_pairs = isinstance(found, list) and all(isinstance(each, list) and len(each) == 2 for each in found)
+    if not is_pairs or not all(isinstance(name, str) for name, _ in found):
+        raise UsageError(
+            f'\'headers\' must be a list of pairs such as [["name", "value"]], not {json.dumps(found)[:40]}'
+        )
+    return tuple((name, _bytes_of(f"headers: {name}", value)) for name, value in found)
+
+
+def _number(name: str, found: Any, end: int) -> int | None:
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < end:
+        raise UsageError(f"{name!r} must be a whole number from 0 on, or null, not {json.dumps(found)[:40]}")
+    return found
+
+
+def _csv_lines(source: Iterable[str]) -> Iterator[RecordLine]:
+    reader = csv.reader(source)
+    try:
+        columns = next(reader, [])
+        for name in columns:
+            if name not in _COLUMNS:
+                raise UsageError(f"line 1: {unknown('column', name, _COLUMNS)}")
+            if columns.count(name) > 1:
+                raise UsageError(f"line 1: column {name!r} is there twice")
+        if "value" not in columns:
+            raise UsageError("line 1: a CSV file begins with the names of its columns, and one of them must be value")
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(columns):
+                raise UsageError(
+                    f"line {reader.line_num}: it has {len(row)} fields, the first line names {len(columns)}"
+                )
+            fields = dict(zip(columns, row, strict=True))
+            key = fields.get("key")
+            yield RecordLine(reader.line_num, key.encode() if key else None, fields["value"].encode())
+    except csv.Error as error:
+        raise UsageError(f"line {reader.line_num}: it is not CSV ({error})") from None
+
+
+def json_of(found: bytes | None) -> Any:
+    """Bytes as they stand in JSON."""
+    if found is None:
+        return None
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(found).decode()}
