@@ -15,46 +15,7 @@ from seamark.parallel.pool_loop import LoopPool
 from seamark.parallel.pool_threads import ThreadPool
 from seamark.parallel.settings import Batch
 from seamark.parallel.work import Work
-from seamark.topic_partition import TopicPartition
-
-PLACE = TopicPartition("t", 0)
-
-
-class Rec:
-    """A record whose only content is its number."""
-
-    def __init__(
-        self,
-        topic="t",
-        partition=0,
-        offset=0,
-        key=None,
-        value=None,
-        headers=(),
-        timestamp_ms=0,
-        timestamp_type=0,
-        leader_epoch=-1,
-    ):
-        self.topic, self.partition, self.offset, self.key, self.value = topic, partition, offset, key, value
-        self.headers, self.timestamp_ms, self.timestamp_type = headers, timestamp_ms, timestamp_type
-        self.leader_epoch = leader_epoch
-
-
-def calls_of(count):
-    return [StartCall((Work(PLACE, 1, number, Rec(offset=number, value=b"%d" % number)),)) for number in range(count)]
-
-
-def drained(mailbox, count, seconds=20.0):
-    """What was reported, once it is all there."""
-    succeeded, failed = [], []
-    end = time.monotonic() + seconds
-    while len(succeeded) + len(failed) < count:
-        assert time.monotonic() < end, f"{len(succeeded)} and {len(failed)} of {count}"
-        mailbox.wait_here(0.05)
-        succeeded += mailbox.take_succeeded()
-        while mailbox.failed:
-            failed.append(mailbox.failed.popleft())
-    return succeeded, failed
+from tests.support.pool_calls import PLACE, Rec, calls_of, drained
 
 
 @pytest.fixture(params=["threads", "loop"])
