@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import re
 import signal
-import threading
+import time
 from collections import Counter
 
 import psutil
@@ -24,9 +24,9 @@ from tests.support.waiting import eventually
 def make_pool():
     made = []
 
-    def make(handler, concurrency=1, argument=None):
+    def make(handler, concurrency=1, argument=None, kind=ProcessPool):
         mailbox, broken = Mailbox(), []
-        pool = ProcessPool(handler, argument or Argument(), mailbox, concurrency, broken.append)
+        pool = kind(handler, argument or Argument(), mailbox, concurrency, broken.append)
         made.append(pool)
         return pool, mailbox, broken
 
@@ -42,29 +42,19 @@ def outcomes(succeeded, failed):
     return Counter(found)
 
 
-@pytest.fixture
-def busy_interpreter():
-    """Threads that keep the one that feeds the process from reading in time."""
-    is_over = threading.Event()
+class SlowPool(ProcessPool):
+    """Sends calls only when the process is through with those it has, or long dead."""
 
-    def count():
-        while not is_over.is_set():
-            sum(range(2000))
-
-    threads = [threading.Thread(target=count) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    yield
-    is_over.set()
-    for thread in threads:
-        thread.join()
+    def _next_calls(self, most, *, may_wait):
+        time.sleep(0.05)
+        return super()._next_calls(most, may_wait=may_wait)
 
 
-def test_a_call_that_raised_is_a_failure_also_when_a_later_one_kills_the_process(make_pool, busy_interpreter):
-    pool, mailbox, _ = make_pool(process_handlers.raise_or_die)
-    pool.start(calls_with([b"fine", b"fine", b"raise", b"raise", b"raise", b"die"] * 6))
-    found = outcomes(*drained(mailbox, 36, 120))
-    assert found == {(b"fine", None): 12, (b"raise", "ValueError"): 18, (b"die", "HandlerProcessDied"): 6}
+def test_a_call_that_raised_is_a_failure_also_when_a_later_one_kills_the_process(make_pool):
+    pool, mailbox, _ = make_pool(process_handlers.raise_or_die, kind=SlowPool)
+    pool.start(calls_with([b"fine", b"fine", b"fine", b"raise", b"raise", b"raise", b"die"] * 6))
+    found = outcomes(*drained(mailbox, 42, 120))
+    assert found == {(b"fine", None): 18, (b"raise", "ValueError"): 18, (b"die", "HandlerProcessDied"): 6}
 
 
 def test_an_error_that_cannot_travel_is_told_as_text_and_no_call_is_lost(make_pool):
