@@ -16,7 +16,7 @@ SEEDS = 20_000
 PROCESSES = 2
 CHAOS_SECONDS = 600.0
 CHAOS_RECORDS = 1_000_000
-FIGURES = ("records", "runs", "repeats", "given_up", "commits", "rebalances", "crashes", "accidents")
+FIGURES = ("records", "runs", "repeats", "given_up", "commits", "rebalances", "crashes", "process_deaths", "accidents")
 
 
 def run(scale: float) -> dict[str, object]:

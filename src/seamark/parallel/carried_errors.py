@@ -7,6 +7,7 @@ own methods do: they belong to the user.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import struct
 import traceback
@@ -30,15 +31,12 @@ class UntellableError(SeamarkError):
 
 
 def packed(error: BaseException) -> bytes:
-    """The error as bytes, with its stack as a note."""
+    """The error as bytes, with its text and its stack."""
     text, stack = _shortened(_told(error)), _shortened(_stack_of(error))
     pickled = b""
-    try:
-        error.__traceback__ = None
-        error.add_note(f"In the handler's process:\n{stack}")
+    # An error that cannot be pickled is told as text.
+    with contextlib.suppress(BaseException):
         pickled = pickle.dumps(error)
-    except BaseException:  # noqa: BLE001, S110 - an error that cannot be pickled is told as text
-        pass
     if len(pickled) > MOST_PICKLED_BYTES:
         text += f" (of the error itself only the text is kept: pickled it has {len(pickled)} bytes)"
         pickled = b""
@@ -47,6 +45,7 @@ def packed(error: BaseException) -> bytes:
 
 
 def unpacked(content: bytes) -> BaseException:
+    """The error, or what can be had of it, with its stack as a note."""
     start = _TEXT_LENGTH.size
     end = start + _TEXT_LENGTH.unpack_from(content)[0]
     text, _, stack = content[start:end].decode(errors="replace").partition(_END)
@@ -54,12 +53,15 @@ def unpacked(content: bytes) -> BaseException:
         try:
             error = pickle.loads(content[end:])  # noqa: S301 - written by our own process
             if isinstance(error, BaseException):
-                return tellable(error)
+                return _with_stack(tellable(error), stack)
         except BaseException:  # noqa: BLE001, S110 - an error that cannot be made again is told as text
             pass
-    told = FailedElsewhere(text)
-    told.add_note(f"In the handler's process:\n{stack}")
-    return told
+    return _with_stack(FailedElsewhere(text), stack)
+
+
+def _with_stack(error: BaseException, stack: str) -> BaseException:
+    error.add_note(f"In the handler's process:\n{stack}")
+    return error
 
 
 def tellable(error: BaseException) -> BaseException:

@@ -21,15 +21,16 @@ Both sides are here, without a pipe or a process: the pool drives them, and so d
 
 from __future__ import annotations
 
+import enum
 import signal
 import struct
 from collections import deque
-from collections.abc import MutableSequence, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, MutableSequence, Sequence
+from typing import Any, NamedTuple
 
 from seamark.errors import SeamarkError
 from seamark.parallel.actions import StartCall
-from seamark.parallel.carried_errors import unpacked
+from seamark.parallel.carried_errors import packed, unpacked
 from seamark.parallel.process_frames import BrokenFrame
 
 # As many calls as a process may hold; their states are a ring.
@@ -86,33 +87,47 @@ class Ending(NamedTuple):
     error: BaseException | None
 
 
+class Step(enum.Enum):
+    """What a process does that is seen outside of it; it can die before each step, and in the middle of SEND.
+
+    STATE: set the state of a place, both given. RUN: run the handler on what is given; the answer to this step is the
+    error or None. SEND: send the message given.
+    """
+
+    STATE = "state"
+    RUN = "run"
+    SEND = "send"
+
+
+_STATE, _RUN, _SEND = Step.STATE, Step.RUN, Step.SEND
+
+
 class ProcessSide:
-    """Of the process: what it writes down about each call, and the answers it sends."""
+    """Of the process: the steps it takes, for whoever carries them out."""
 
-    def __init__(self, states: MutableSequence[int]) -> None:
-        self._states = states
+    def __init__(self) -> None:
         self._place = 0
-        self.untold = 0
 
-    def begin(self) -> None:
-        self._states[self._place] = BEGUN
-
-    def returned(self) -> None:
-        self._end(RETURNED)
-
-    def raised(self) -> None:
-        """An answer with the error is due, before anything else is begun."""
-        self._end(RAISED)
-
-    def _end(self, state: int) -> None:
-        self._states[self._place] = state
-        self._place = (self._place + 1) % MOST_CALLS
-        self.untold += 1
-
-    def answer(self, error: bytes = b"") -> bytes:
-        """About all calls that ended since the last answer; ``error`` is what the last of them raised, packed."""
-        ended, self.untold = self.untold, 0
-        return _ANSWER.pack(ended) + error
+    def steps(
+        self, calls: Iterable[Any], is_answer_due: Callable[[], bool]
+    ) -> Generator[tuple[Step, Any], BaseException | None, None]:
+        """For one list of calls. ``is_answer_due`` is asked after each call that ended well."""
+        untold = 0
+        for call in calls:
+            place = self._place
+            yield _STATE, (place, BEGUN)
+            error = yield _RUN, call
+            yield _STATE, (place, RETURNED if error is None else RAISED)
+            self._place = (place + 1) % MOST_CALLS
+            untold += 1
+            if error is not None:
+                yield _SEND, _ANSWER.pack(untold) + packed(error)
+                untold = 0
+            elif is_answer_due():
+                yield _SEND, _ANSWER.pack(untold)
+                untold = 0
+        if untold:
+            yield _SEND, _ANSWER.pack(untold)
 
 
 class OwnerSide:

@@ -21,13 +21,12 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from seamark.parallel.carried_errors import packed
 from seamark.parallel.handler_calls import check_answer
-from seamark.parallel.process_calls import CUT_OFF, ProcessSide
+from seamark.parallel.process_calls import CUT_OFF, ProcessSide, Step
 from seamark.parallel.process_frames import BrokenFrame, FrameReader, framed
 
 READY = b"ready"
@@ -77,7 +76,7 @@ def _serve(pipe: _Pipe, ending: _EndInOrder, states: MutableSequence[int], paylo
         pipe.send(f"{type(error).__name__}: {error}".encode())
         return
     pipe.send(READY)
-    runner = _Runner(pipe, ProcessSide(states), handler, argument)
+    runner = _Runner(pipe, states, handler, argument)
     while (content := pipe.next_list()) != END:
         ending.is_busy = True
         runner.run_all(content)
@@ -154,33 +153,50 @@ class _Pipe:
             self._connection.detach()
 
 
+class _Unreadable(NamedTuple):
+    """Stands for a call of a list that cannot be read."""
+
+    error: Exception
+
+
 class _Runner:
-    def __init__(self, pipe: _Pipe, side: ProcessSide, handler: Any, argument: Any) -> None:
+    """Takes the steps of ``ProcessSide`` for real."""
+
+    def __init__(self, pipe: _Pipe, states: MutableSequence[int], handler: Any, argument: Any) -> None:
         self._pipe = pipe
-        self._side = side
+        self._states = states
+        self._side = ProcessSide()
         self._handler = handler
         self._argument = argument
         self._pid = os.getpid()
         self._told = 0.0
 
     def run_all(self, content: bytes) -> None:
+        record_class, calls = _read_list(content)
         self._told = time.monotonic()
-        (count,) = LIST_LENGTH.unpack_from(content)
-        try:
-            record_class, calls = pickle.loads(content[LIST_LENGTH.size :])  # noqa: S301 - written by the owner
-        except Exception as error:  # noqa: BLE001 - then none of these calls can be run
-            for _ in range(count):
-                self._side.begin()
-                self._failed(error)
-            return
-        for rows in calls:
-            self._run(record_class, rows)
-        if self._side.untold:
-            self._answer()
+        steps = self._side.steps(calls, self._is_answer_due)
+        error = None
+        while True:
+            try:
+                step, given = steps.send(error)
+            except StopIteration:
+                return
+            error = None
+            if step is Step.STATE:
+                place, state = given
+                self._states[place] = state
+            elif step is Step.RUN:
+                error = self._run(record_class, given)
+            else:
+                self._pipe.send(given)
+                self._told = time.monotonic()
 
-    def _run(self, record_class: Any, rows: Any) -> None:
-        side = self._side
-        side.begin()
+    def _is_answer_due(self) -> bool:
+        return time.monotonic() - self._told >= _ANSWER_S
+
+    def _run(self, record_class: Any, rows: Any) -> BaseException | None:
+        if isinstance(rows, _Unreadable):
+            return rows.error
         failure = None
         try:
             if record_class is None:
@@ -192,20 +208,16 @@ class _Runner:
             failure = error
         if os.getpid() != self._pid:
             _end_copy(failure)
-        if failure is not None:
-            self._failed(failure)
-            return
-        side.returned()
-        if time.monotonic() - self._told >= _ANSWER_S:
-            self._answer()
+        return failure
 
-    def _failed(self, error: BaseException) -> None:
-        self._side.raised()
-        self._answer(packed(error))
 
-    def _answer(self, error: bytes = b"") -> None:
-        self._pipe.send(self._side.answer(error))
-        self._told = time.monotonic()
+def _read_list(content: bytes) -> tuple[Any, Sequence[Any]]:
+    """The class of records, None if calls are given what they are sent as; and the calls."""
+    try:
+        record_class, calls = pickle.loads(content[LIST_LENGTH.size :])  # noqa: S301 - written by the owner
+    except Exception as error:  # noqa: BLE001 - then none of these calls can be run
+        return None, [_Unreadable(error)] * LIST_LENGTH.unpack_from(content)[0]
+    return record_class, calls
 
 
 def _end_copy(failure: BaseException | None) -> None:
