@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 from seamark.parallel.columns import rows_of
@@ -173,3 +174,20 @@ def ignore(given): ...
 
 def refuse_to_arrive():
     raise ValueError("this list cannot be read")
+
+
+def put_work_off(record):
+    async def coroutine(): ...
+
+    async def async_generator():
+        yield
+
+    match record.value:
+        case b"generator":
+            return (each for each in [record])
+        case b"coroutine":
+            return coroutine()
+        case b"async generator":
+            return async_generator()
+        case b"future":
+            return Future()

@@ -25,7 +25,7 @@ from collections.abc import MutableSequence, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from seamark.parallel.handler_calls import check_answer
+from seamark.parallel.handler_kinds import check_answer
 from seamark.parallel.process_calls import CUT_OFF, ProcessSide, Step
 from seamark.parallel.process_frames import BrokenFrame, FrameReader, framed
 
