@@ -191,3 +191,14 @@ def put_work_off(record):
             return async_generator()
         case b"future":
             return Future()
+
+
+def work_very_slowly(record):
+    note(record)
+    time.sleep(1.0)
+
+
+def note_and_leave_a_thread(record):
+    note(record)
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    time.sleep(0.02)
