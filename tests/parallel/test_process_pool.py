@@ -16,6 +16,7 @@ from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pool_processes import ProcessPool
 from seamark.parallel.process_calls import HandlerProcessDied
 from tests.parallel import process_handlers
+from tests.soak.parallel_parts import processes
 from tests.support.pool_calls import calls_with, drained
 from tests.support.waiting import eventually
 
@@ -180,6 +181,13 @@ def test_an_answer_that_stands_for_work_to_be_done_is_a_failure(make_pool):
     assert len(succeeded) == 1
     assert {type(error).__name__ for _, error in failed} == {"WorkNotDone"}
     assert all("that nobody" in str(error) for _, error in failed)
+
+
+# The soak's part at a sampled count; another seed each would make it another test each time.
+def test_no_failure_of_a_process_is_ever_committed_as_done():
+    found = processes.run(300, seed=1)
+    assert found["ok"], found
+    assert found["bad"] > 10
 
 
 class Unpackable(Argument):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seamark.parallel.actions import StartCall
-from seamark.parallel.process_calls import CUT_OFF, MOST_CALLS, Ending, OwnerSide
+from seamark.parallel.process_calls import CUT_OFF, MOST_CALLS, Ending, OwnerSide, how_it_ended
 from seamark.parallel.process_frames import BrokenFrame, FrameReader, framed
 from seamark.parallel.process_worker import END, READY, RECEIVED_BYTES, serve
 
@@ -76,7 +76,8 @@ class HandlerProcess:
             if not self.is_silent:
                 return f"it did not start within {_START_S:g} s"
             self._wait_for_end(1.0)
-            return f"it ended with exit code {self.exit_code} before it was ready ({GUARD})"
+            hint = f" ({GUARD})" if (self.exit_code or 0) > 0 else ""
+            return f"it {how_it_ended(self.exit_code)} before it was ready{hint}"
         word = self._words.pop(0)
         return None if word == READY else word.decode(errors="replace")
 
