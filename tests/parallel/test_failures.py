@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from seamark.errors import UsageError
+from seamark.errors import ConfigError, UsageError
 from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, Park, Retry, Skip, Stop
 from seamark.parallel.dead_letters import decode as read_dead_letter
 from seamark.parallel.status import State
@@ -131,6 +131,28 @@ def test_a_plain_function_that_returns_a_coroutine_has_not_done_its_work(topic):
     with pytest.raises(ConsumerStopped, match="async def"):
         consumer.wait(20)
     assert topic.committed() in (None, 0)
+
+
+@pytest.mark.parametrize("batch", [None, Batch(10), Batch(10, arrow=True)], ids=["one", "batch", "arrow"])
+def test_work_that_a_handler_leaves_in_a_generator_is_not_committed(topic, batch):
+    def handle(given):
+        return (each for each in [given])
+
+    topic.write(numbers(3))
+    consumer = topic.consumer(handle, retry=Retry(attempts=1), batch=batch).start()
+    with pytest.raises(ConsumerStopped, match="a generator that nobody runs"):
+        consumer.wait(20)
+    assert topic.committed() in (None, 0)
+
+
+@pytest.mark.parametrize("batch", [None, Batch(10), Batch(10, arrow=True)], ids=["one", "batch", "arrow"])
+@pytest.mark.parametrize("run_in", ["auto", "threads", "loop", "processes"])
+def test_a_generator_function_is_refused_when_the_consumer_is_made(topic, run_in, batch):
+    def handle(given):
+        yield given
+
+    with pytest.raises(ConfigError, match="is a generator function: calling it runs nothing"):
+        topic.consumer(handle, run_in=run_in, batch=batch)
 
 
 def test_other_answers_of_a_handler_mean_nothing(topic, until):

@@ -1,60 +1,26 @@
 """Pools report each call exactly once, whatever its handler does, and never run more at a time than they may."""
 
 import asyncio
+import contextlib
+import ctypes
+import functools
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Future
 
 import pytest
 
 from seamark.errors import ConfigError
 from seamark.parallel.actions import StartCall
-from seamark.parallel.handler_calls import Argument, UnreadableRecord, is_async, where_to_run
+from seamark.parallel.handler_calls import Argument, UnreadableRecord, where_to_run
+from seamark.parallel.handler_kinds import is_async
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pool_loop import LoopPool
 from seamark.parallel.pool_threads import ThreadPool
-from seamark.parallel.settings import Batch
+from seamark.parallel.settings import Batch, Commit
 from seamark.parallel.work import Work
-from seamark.topic_partition import TopicPartition
-
-PLACE = TopicPartition("t", 0)
-
-
-class Rec:
-    """A record whose only content is its number."""
-
-    def __init__(
-        self,
-        topic="t",
-        partition=0,
-        offset=0,
-        key=None,
-        value=None,
-        headers=(),
-        timestamp_ms=0,
-        timestamp_type=0,
-        leader_epoch=-1,
-    ):
-        self.topic, self.partition, self.offset, self.key, self.value = topic, partition, offset, key, value
-        self.headers, self.timestamp_ms, self.timestamp_type = headers, timestamp_ms, timestamp_type
-        self.leader_epoch = leader_epoch
-
-
-def calls_of(count):
-    return [StartCall((Work(PLACE, 1, number, Rec(offset=number, value=b"%d" % number)),)) for number in range(count)]
-
-
-def drained(mailbox, count, seconds=20.0):
-    """What was reported, once it is all there."""
-    succeeded, failed = [], []
-    end = time.monotonic() + seconds
-    while len(succeeded) + len(failed) < count:
-        assert time.monotonic() < end, f"{len(succeeded)} and {len(failed)} of {count}"
-        mailbox.wait_here(0.05)
-        succeeded += mailbox.take_succeeded()
-        while mailbox.failed:
-            failed.append(mailbox.failed.popleft())
-    return succeeded, failed
+from tests.support.pool_calls import PLACE, Rec, calls_of, drained
 
 
 @pytest.fixture(params=["threads", "loop"])
@@ -173,13 +139,301 @@ def test_a_batch_is_a_list_in_order(make_pool):
     assert [[record.offset for record in batch] for batch in seen] == [[0, 1, 2, 3, 4]]
 
 
+@pytest.mark.parametrize(
+    "kind", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, StopAsyncIteration, asyncio.CancelledError]
+)
+def test_whatever_a_handler_raises_it_fails_for_exactly_its_records(make_pool, kind):
+    def handle(record):
+        if record.offset % 5 == 2:
+            raise kind
+
+    pool, mailbox = make_pool(handle, concurrency=2)
+    pool.start(calls_of(20))
+    _, failed = drained(mailbox, 20)
+    assert sorted(call.works[0].offset for call, _ in failed) == [2, 7, 12, 17]
+    pool.start(calls_of(2))
+    assert len(drained(mailbox, 2)[0]) == 2
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_printed_is_reported_as_one_that_can(make_pool):
+    def handle(record):
+        raise Unspeakable
+
+    pool, mailbox = make_pool(handle)
+    pool.start(calls_of(1))
+    _, ((_, error),) = drained(mailbox, 1)
+    assert "Unspeakable" in str(error)
+    assert isinstance(error.__cause__, Unspeakable)
+
+
+def generator_of(record):
+    yield record
+
+
+async def coroutine_of(record): ...
+
+
+async def async_generator_of(record):
+    yield record
+
+
+class ToAwait:
+    def __await__(self):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (generator_of, "returned a generator that nobody runs"),
+        (coroutine_of, "returned a coroutine that nobody awaits"),
+        (async_generator_of, "returned an async generator that nobody runs"),
+        (lambda record: ToAwait(), "returned something to await that nobody awaits"),
+        (lambda record: Future(), "returned a future that nobody waits for"),
+    ],
+)
+@pytest.mark.parametrize("batch", [None, Batch()], ids=["one", "batch"])
+def test_an_answer_that_stands_for_work_to_be_done_is_a_failure(make_pool, answer, sentence, batch):
+    # Behind a plain function, and in the pool of the loop behind an async one.
+    pool, mailbox = make_pool(lambda given: answer(given), Argument(batch))
+    pool.start(calls_of(1))
+    succeeded, failed = drained(mailbox, 1)
+    assert not succeeded
+    assert sentence in str(failed[0][1])
+
+
+def loop_pool(handler, concurrency):
+    mailbox = Mailbox()
+    return LoopPool(handler, Argument(), mailbox, concurrency, 0), mailbox
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_handler_that_cancels_its_own_task_has_failed_and_no_other(concurrency):
+    async def handle(record):
+        task = asyncio.current_task()
+        match record.offset % 6:
+            case 1:
+                task.cancel()
+            case 2:
+                task.cancel()
+                await asyncio.sleep(60)
+            case 3:
+                task.cancel()
+                raise ValueError("cancelled, but this comes first")
+            case 4:
+                # Cancelled and caught, as old timeouts do: the handler has returned.
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(60)
+
+    pool, mailbox = loop_pool(handle, concurrency)
+    try:
+        pool.start(calls_of(24))
+        _, failed = drained(mailbox, 24)
+        kinds = {(call.works[0].offset % 6, type(error).__name__) for call, error in failed}
+        assert kinds == {(1, "CancelledError"), (2, "CancelledError"), (3, "ValueError")}
+        assert len(failed) == 12
+        pool.start(calls_of(1))
+        assert len(drained(mailbox, 1)[0]) == 1
+    finally:
+        pool.close(5.0)
+
+
+def test_a_handler_that_cancels_every_task_of_the_loop_costs_only_what_ran():
+    async def handle(record):
+        if record.offset == 0:
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks():
+                task.cancel()
+        await asyncio.sleep(0.001)
+
+    pool, mailbox = loop_pool(handle, 3)
+    try:
+        # All workers are made, and idle but for one.
+        pool.start(calls_of(6)[1:])
+        drained(mailbox, 5)
+        pool.start(calls_of(1))
+        _, ((_, error),) = drained(mailbox, 1)
+        assert isinstance(error, asyncio.CancelledError)
+        pool.start(calls_of(6)[1:])
+        assert len(drained(mailbox, 5)[0]) == 5
+    finally:
+        pool.close(5.0)
+
+
+@pytest.mark.parametrize("ending", ["stop", "exit in a task", "interrupt in a callback"])
+def test_a_handler_that_stops_the_loop_stops_nobody_else(ending, caplog):
+    async def exits():
+        raise SystemExit(3)
+
+    def interrupts():
+        raise KeyboardInterrupt
+
+    async def handle(record):
+        if record.offset == 1:
+            loop = asyncio.get_running_loop()
+            if ending == "stop":
+                loop.stop()
+            elif ending == "exit in a task":
+                handle.task = loop.create_task(exits())
+            else:
+                loop.call_soon(interrupts)
+        await asyncio.sleep(0.02)
+
+    pool, mailbox = loop_pool(handle, 4)
+    try:
+        pool.start(calls_of(8))
+        succeeded, failed = drained(mailbox, 8)
+        assert len(succeeded) == 8
+        assert not failed
+        assert "the loop goes on" in caplog.text
+        if ending == "exit in a task":
+            assert isinstance(handle.task.exception(), SystemExit)
+    finally:
+        pool.close(5.0)
+
+
+def test_a_handler_that_closes_the_loop_has_failed():
+    async def handle(record):
+        if record.offset == 1:
+            asyncio.get_running_loop().close()
+
+    pool, mailbox = loop_pool(handle, 1)
+    try:
+        pool.start(calls_of(4))
+        _, failed = drained(mailbox, 4)
+        assert [call.works[0].offset for call, _ in failed] == [1]
+    finally:
+        pool.close(5.0)
+
+
+def test_an_error_thrown_into_a_handlers_thread_when_the_handler_has_returned_ends_nothing(caplog):
+    class TimedOut(BaseException):
+        pass
+
+    def handle(record):
+        if record.offset % 3 == 1:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(threading.get_ident()), ctypes.py_object(TimedOut)
+            )
+
+    mailbox = Mailbox()
+    pool = ThreadPool(handle, Argument(), mailbox, 1, 0)
+    try:
+        for _ in range(5):
+            pool.start(calls_of(6))
+            _, failed = drained(mailbox, 6)
+            assert {call.works[0].offset % 3 for call, _ in failed} <= {1}
+    finally:
+        pool.close(5.0)
+    assert not any(thread.is_alive() for thread in pool._threads)
+
+
+def test_threads_that_cannot_be_had_leave_the_work_to_those_that_can(monkeypatch, caplog):
+    real = threading.Thread.start
+
+    def start(thread):
+        if thread.name.startswith("seamark-handler-") and thread.name != "seamark-handler-1":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    mailbox = Mailbox()
+    pool = ThreadPool(lambda record: time.sleep(0.001), Argument(), mailbox, 8, 0)
+    try:
+        pool.start(calls_of(20))
+        assert len(drained(mailbox, 20)[0]) == 20
+    finally:
+        pool.close(5.0)
+    assert "No more than 1 of 8 handler threads can be had: can't start new thread" in caplog.text
+
+
+def test_a_pool_without_any_thread_says_so(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    pool = ThreadPool(print, Argument(), Mailbox(), 8, 0)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        pool.start(calls_of(1))
+
+
+class GeneratorObject:
+    def __call__(self, record):
+        yield record
+
+    def method(self, record):
+        yield record
+
+
+class AsyncGeneratorObject:
+    async def __call__(self, record):
+        yield record
+
+
+def kept_a_generator(function):
+    @functools.wraps(function)
+    def wrapper(record):
+        yield from function(record)
+
+    return wrapper
+
+
+def run_to_the_end(function):
+    @functools.wraps(function)
+    def wrapper(record):
+        for _ in function(record):
+            pass
+
+    return wrapper
+
+
+@pytest.mark.parametrize("run_in", ["auto", "threads", "loop", "processes"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        generator_of,
+        async_generator_of,
+        functools.partial(generator_of),
+        functools.partial(functools.partial(async_generator_of)),
+        GeneratorObject(),
+        functools.partial(GeneratorObject()),
+        GeneratorObject().method,
+        AsyncGeneratorObject(),
+        kept_a_generator(generator_of),
+        lambda record: (yield),
+    ],
+)
+def test_a_generator_function_is_refused_as_a_handler(handler, run_in):
+    with pytest.raises(ConfigError, match="generator function: calling it runs nothing; leave out its yield"):
+        where_to_run(handler, run_in)
+
+
+def test_a_generator_function_that_its_decorator_runs_is_a_handler():
+    assert where_to_run(run_to_the_end(generator_of), "auto") == "threads"
+    # Calling a class makes an object; what that could do is not asked of it.
+    assert where_to_run(GeneratorObject, "auto") == "threads"
+
+
+@pytest.mark.parametrize(("function", "reason"), [(coroutine_of, "is async"), (generator_of, "generator function")])
+def test_what_gives_no_value_is_refused_as_a_deserializer_and_as_a_callback(function, reason):
+    for option in ("key", "value"):
+        with pytest.raises(ConfigError, match=reason):
+            Argument(**{option: function})
+    with pytest.raises(ConfigError, match=reason):
+        Commit(on_commit=function)
+
+
 class AsyncObject:
     async def __call__(self, record): ...
 
 
 def test_kinds_of_handlers_are_told_apart():
-    import functools
-
     async def coroutine(record): ...
 
     assert is_async(coroutine)

@@ -52,6 +52,7 @@ def test_the_sample_has_seen_what_it_is_for():
         outcome = lifetime.run()
         cases.append(lifetime.case.settings)
         outcomes["crashes"] += outcome.crashes
+        outcomes["process deaths"] += outcome.process_deaths
         outcomes["repeats"] += outcome.repeats
         outcomes["given up"] += outcome.given_up
         outcomes.update(event[2] for event in lifetime.transcript.events if event[1] == "accident")
@@ -59,7 +60,19 @@ def test_the_sample_has_seen_what_it_is_for():
     assert {case.delivery for case in cases} == {"at_least_once", "at_most_once", "whole_batch"}
     assert {type(case.then).__name__ for case in cases} == {"Stop", "DeadLetter", "Skip", "Park"}
     assert {case.batch is None for case in cases} == {True, False}
-    wanted = ("crashes", "repeats", "given up", "cut", "compact", "retain", "seek_back", "freeze", "lose", "hang")
+    wanted = (
+        "crashes",
+        "process deaths",
+        "repeats",
+        "given up",
+        "cut",
+        "compact",
+        "retain",
+        "seek_back",
+        "freeze",
+        "lose",
+        "hang",
+    )
     assert min(outcomes[each] for each in wanted) > 0, outcomes
 
 

@@ -2,7 +2,18 @@
 
 import pytest
 
-from seamark.parallel import budget, committer, endings, engine, frontier, intake, lanes, stays, withheld
+from seamark.parallel import (
+    budget,
+    committer,
+    endings,
+    engine,
+    frontier,
+    intake,
+    lanes,
+    process_calls,
+    stays,
+    withheld,
+)
 from seamark.parallel.budget import Changes
 from seamark.parallel.frontier import Frontier
 from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
@@ -121,7 +132,68 @@ def lose_a_row_of_failed_columns(monkeypatch):
     monkeypatch.setattr(intake.Intake, "taken_apart", lambda self, works: original(self, works)[1:] or [])
 
 
+def believe_that_what_ended_ended_well(monkeypatch):
+    """A call that raised, and whose answer was not read, counts as done when its process dies."""
+    monkeypatch.setattr(process_calls, "RETURNED", process_calls.RAISED)
+
+
+def run_what_was_begun_elsewhere(monkeypatch):
+    monkeypatch.setattr(process_calls, "BEGUN", process_calls.NOT_BEGUN)
+
+
+def say_returned_before_the_handler_is_called(monkeypatch):
+    monkeypatch.setattr(process_calls, "BEGUN", process_calls.RETURNED)
+
+
+def forget_the_calls_of_a_dead_process(monkeypatch):
+    original = process_calls.OwnerSide.process_gone
+    monkeypatch.setattr(
+        process_calls.OwnerSide, "process_gone", lambda self, exit_code: (original(self, exit_code)[0], [])
+    )
+
+
+def run_all_calls_of_a_dead_process_elsewhere(monkeypatch):
+    def process_gone(self, exit_code):
+        held = list(self.held)
+        self.held.clear()
+        return [], held
+
+    monkeypatch.setattr(process_calls.OwnerSide, "process_gone", process_gone)
+
+
+def put_an_error_down_to_the_wrong_call(monkeypatch):
+    original = process_calls.OwnerSide.answered
+
+    def answered(self, answer):
+        endings = original(self, answer)
+        errors = [ending.error for ending in endings]
+        return [
+            process_calls.Ending(ending.call, error) for ending, error in zip(endings, reversed(errors), strict=True)
+        ]
+
+    monkeypatch.setattr(process_calls.OwnerSide, "answered", answered)
+
+
+def read_states_of_other_calls(monkeypatch):
+    original = process_calls.OwnerSide.answered
+
+    def answered(self, answer):
+        place = self._place
+        endings = original(self, answer)
+        self._place = place
+        return endings
+
+    monkeypatch.setattr(process_calls.OwnerSide, "answered", answered)
+
+
 MUTANTS = [
+    believe_that_what_ended_ended_well,
+    run_what_was_begun_elsewhere,
+    say_returned_before_the_handler_is_called,
+    forget_the_calls_of_a_dead_process,
+    run_all_calls_of_a_dead_process_elsewhere,
+    put_an_error_down_to_the_wrong_call,
+    read_states_of_other_calls,
     forget_calls_that_were_taken_back,
     lose_a_row_of_failed_columns,
     commit_what_was_polled,

@@ -1,7 +1,8 @@
-"""The parallel consumer's full counts: 20,000 lifetimes in virtual time, and ten minutes of chaos with Apache Kafka.
+"""The parallel consumer's full counts: 20,000 lifetimes in virtual time, handler processes that raise and die, and ten
+minutes of chaos with Apache Kafka.
 
-Every promise holds in each lifetime; in the chaos a million records are all processed, and the repeats are printed.
-``SEAMARK_SOAK_PART=simulation`` or ``chaos`` runs only that.
+Every promise holds in each lifetime; no failure of a process is counted as done; in the chaos a million records are all
+processed, and the repeats are printed. ``SEAMARK_SOAK_PART=simulation``, ``processes`` or ``chaos`` runs only that.
 """
 
 import json
@@ -14,9 +15,10 @@ from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifet
 
 SEEDS = 20_000
 PROCESSES = 2
+PROCESS_RECORDS = 20_000
 CHAOS_SECONDS = 600.0
 CHAOS_RECORDS = 1_000_000
-FIGURES = ("records", "runs", "repeats", "given_up", "commits", "rebalances", "crashes", "accidents")
+FIGURES = ("records", "runs", "repeats", "given_up", "commits", "rebalances", "crashes", "process_deaths", "accidents")
 
 
 def run(scale: float) -> dict[str, object]:
@@ -25,6 +27,10 @@ def run(scale: float) -> dict[str, object]:
     parts: dict[str, dict[str, object]] = {}
     if wanted in ("", "simulation"):
         parts["simulation"] = simulated(max(PROCESSES, int(SEEDS * scale)))
+    if wanted in ("", "processes"):
+        from tests.soak.parallel_parts import processes
+
+        parts["processes"] = processes.run(max(200, int(PROCESS_RECORDS * scale)))
     if wanted in ("", "chaos"):
         # Needs Java and Maven, which the lifetimes do not.
         from tests.soak.parallel_parts import chaos

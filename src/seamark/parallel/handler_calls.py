@@ -1,18 +1,16 @@
-"""How a handler is called: what it is given, what its answer means, and which kind it is.
+"""How a handler is called: where it runs, and what it is given.
 
 A record comes out of the port as bytes; keys and values are made for the handler alone, so a record that cannot be read
-fails as its handler would, and is retried, parked or written to the dead-letter topic as it came. An answer of a
-handler means nothing, but something to await from a plain function is a mistake that would lose work silently.
+fails as its handler would, and is retried, parked or written to the dead-letter topic as it came.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.errors import ConfigError, SeamarkError
+from seamark.parallel.handler_kinds import is_async, never_runs
 from seamark.parallel.settings import Batch
 from seamark.parallel.work import Work
 
@@ -35,21 +33,18 @@ class UnreadableRecord(SeamarkError):
         return type(self), (self.place, self.part, self.reason)
 
 
-class AnswerToAwait(UsageError):
-    """A plain function returned something to await, which nobody awaits."""
-
-
-def is_async(handler: Handler) -> bool:
-    """Whether calling it gives a coroutine: also of objects with an async ``__call__`` and of partials."""
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+def check_handler(handler: Handler) -> None:
+    """ConfigError for what cannot be a handler."""
+    if not callable(handler):
+        raise ConfigError("handler", handler, "cannot be called")
+    reason = never_runs(handler)
+    if reason is not None:
+        raise ConfigError("handler", handler, reason)
 
 
 def where_to_run(handler: Handler, run_in: str) -> Literal["threads", "loop", "processes"]:
     """Settles ``run_in="auto"``, and refuses what cannot be."""
-    if not callable(handler):
-        raise ConfigError("handler", handler, "cannot be called")
+    check_handler(handler)
     if run_in not in RUN_IN:
         raise ConfigError("run_in", run_in, f"is not one of {', '.join(RUN_IN)}")
     if is_async(handler):
@@ -65,6 +60,9 @@ class Argument:
     def __init__(
         self, batch: Batch | None = None, key: Deserializer | None = None, value: Deserializer | None = None
     ) -> None:
+        for option, deserializer in (("key", key), ("value", value)):
+            if deserializer is not None:
+                _check_deserializer(option, deserializer)
         self._is_batch = batch is not None
         self._is_arrow = batch is not None and batch.arrow
         self._key = key
@@ -123,9 +121,7 @@ class Argument:
         )
 
 
-def check_answer(answer: object) -> None:
-    """What a plain function returned; AnswerToAwait if somebody would have to wait for it."""
-    if answer is not None and inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise AnswerToAwait("the handler is a plain function but returned something to await: declare it async def")
+def _check_deserializer(option: str, deserializer: Deserializer) -> None:
+    reason = "is async: a deserializer returns the value itself" if is_async(deserializer) else never_runs(deserializer)
+    if reason is not None:
+        raise ConfigError(option, deserializer, reason)

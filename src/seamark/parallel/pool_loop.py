@@ -8,17 +8,23 @@ call at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from seamark.parallel.actions import StartCall
-from seamark.parallel.handler_calls import Argument, Handler, check_answer, is_async
+from seamark.parallel.carried_errors import tellable
+from seamark.parallel.handler_calls import Argument, Handler
+from seamark.parallel.handler_kinds import check_answer, is_async
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_coroutine
 from seamark.parallel.work import Work
+
+_log = logging.getLogger("seamark.parallel")
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
@@ -45,6 +51,8 @@ class LoopPool:
         self._is_told = False
         self._is_notifying = False
         self._is_closed = False
+        # The loop was told to stop by the pool, not by a handler.
+        self._is_stopping = False
         self._loop = _new_event_loop()
         self._thread = threading.Thread(target=self._run, name="seamark-handlers", daemon=True)
         self._thread.start()
@@ -69,22 +77,39 @@ class LoopPool:
             return
         self._is_closed = True
         self._queue.clear()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
     # On the loop.
 
+    def _stop(self) -> None:
+        self._is_stopping = True
+        self._loop.stop()
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._is_stopping:
+                self._run_loop()
         finally:
             for task in self._tasks:
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    def _run_loop(self) -> None:
+        """Until the pool is closed, or a handler or one of its tasks has stopped the loop that all of them share."""
+        try:
+            self._loop.run_forever()
+        except BaseException:  # SystemExit in a task that a handler started ends the loop
+            if self._loop.is_closed():
+                raise
+            _log.exception("A task that a handler started raised out of the event loop; the loop goes on.")
+        else:
+            if not self._is_stopping:
+                _log.warning("A handler stopped the event loop that handlers run on; the loop goes on.")
 
     def _distribute(self) -> None:
         self._is_told = False
@@ -103,27 +128,35 @@ class LoopPool:
         succeeded, failed = mailbox.succeeded, mailbox.failed
         handler, argument = self._handler, self._argument
         is_plain, has_coroutine = argument.is_plain, self._is_async
+        task = asyncio.current_task()
+        assert task is not None
         while not self._is_closed:
             try:
                 call = queue.popleft()
             except IndexError:
-                future = self._loop.create_future()
-                self._idle.append(future)
-                await future
+                await self._sleep(task)
                 continue
             try:
                 given = call.works[0].record if is_plain else argument.of_works(call.works)
                 if has_coroutine:
                     coroutine = handler(given)
                     running[id(call)] = call, coroutine
-                    await coroutine
+                    answer = await coroutine
+                    if answer is not None:
+                        check_answer(answer)
                 else:
                     running[id(call)] = call, None
                     check_answer(handler(given))
+                if task.cancelling():
+                    # A cancellation that was not delivered yet makes the call fail, as it would a task of its own.
+                    await self._settle_cancellation(task)
             except BaseException as error:  # noqa: BLE001 - also SystemExit and CancelledError: its records are not done
                 if self._has_ended():
                     return
-                failed.append((call, error))
+                failed.append((call, tellable(error)))
+                if task.cancelling():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await self._settle_cancellation(task)
             else:
                 succeeded.append(call)
             running.pop(id(call), None)
@@ -133,6 +166,28 @@ class LoopPool:
                 elif not self._is_notifying:
                     self._is_notifying = True
                     self._loop.call_soon(self._notify)
+
+    async def _sleep(self, task: asyncio.Task[Any]) -> None:
+        future = self._loop.create_future()
+        self._idle.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if self._has_ended():
+                raise
+            # A handler cancelled all tasks of its loop. The calls that ran have failed; this worker had none.
+            if future in self._idle:
+                self._idle.remove(future)
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._settle_cancellation(task)
+
+    async def _settle_cancellation(self, task: asyncio.Task[Any]) -> None:
+        """Have a cancellation delivered now, if it was not yet: it was not meant for the next calls of this worker."""
+        try:
+            await asyncio.sleep(0)
+        finally:
+            while task.cancelling():
+                task.uncancel()
 
     def _has_ended(self) -> bool:
         return self._is_closed

@@ -9,6 +9,8 @@ Threads are daemons: a handler that hangs does not keep the program from ending.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import threading
 import time
@@ -17,11 +19,15 @@ from collections.abc import Sequence
 from itertools import count
 
 from seamark.parallel.actions import StartCall
-from seamark.parallel.handler_calls import Argument, Handler, check_answer
+from seamark.parallel.carried_errors import tellable
+from seamark.parallel.handler_calls import Argument, Handler
+from seamark.parallel.handler_kinds import check_answer
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_thread
 from seamark.parallel.work import Work
+
+_log = logging.getLogger("seamark.parallel")
 
 
 class ThreadPool:
@@ -74,17 +80,49 @@ class ThreadPool:
             if len(self._threads) < self._limit and not self._is_closed:
                 self._is_waking = True
                 name = f"seamark-handler-{next(self._numbers)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread = threading.Thread(target=self._live, name=name, daemon=True)
                 self._threads.append(thread)
                 self._is_full = len(self._threads) >= self._limit
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    self._threads.remove(thread)
+                    self._cannot_start(error)
             return
         self._is_waking = True
         parked.release()
 
-    def _work(self) -> None:
+    def _cannot_start(self, error: RuntimeError) -> None:
+        self._is_waking = False
+        if not self._threads:
+            # Nobody would run what waits: for the owner, which ends the consumer.
+            raise error
+        _log.warning("No more than %d of %d handler threads can be had: %s", len(self._threads), self._limit, error)
+        self._limit = len(self._threads)
+        self._is_full = True
+
+    def _live(self) -> None:
+        """Work until the pool is closed, whatever is raised on the way.
+
+        What a handler raises is reported by ``_work``. But some libraries throw an error into a thread from another
+        one, for instance to time a call out, and it may arrive when the handler has already returned.
+        """
         parked = threading.Lock()
         parked.acquire()
+        while not self._is_closed:
+            try:
+                self._work(parked)
+            except BaseException as error:  # noqa: BLE001 - the edge of the thread: calls would wait for it
+                _log.exception("An error was thrown into a handler's thread from outside; the thread goes on.")
+                call = self._running.pop(threading.get_ident(), None)
+                if call is not None:
+                    self._mailbox.failed.append((call, tellable(error)))
+                self._mailbox.notify()
+                with contextlib.suppress(ValueError):
+                    self._idle.remove(parked)
+                parked.acquire(blocking=False)
+
+    def _work(self, parked: threading.Lock) -> None:
         ident = threading.get_ident()
         queue, mailbox, running, low = self._queue, self._mailbox, self._running, self._low
         succeeded, failed = mailbox.succeeded, mailbox.failed
@@ -97,18 +135,19 @@ class ThreadPool:
             except IndexError:
                 self._sleep(parked)
                 continue
+            running[ident] = call
             if queue and not self._is_waking and (idle or not self._is_full):
                 self._wake_one()
-            running[ident] = call
             try:
                 answer = handler(call.works[0].record if is_plain else argument.of_works(call.works))
                 if answer is not None:
                     check_answer(answer)
             except BaseException as error:  # noqa: BLE001 - also SystemExit: whatever it raises, its records are not done
-                failed.append((call, error))
+                del running[ident]
+                failed.append((call, tellable(error)))
             else:
+                del running[ident]
                 succeeded.append(call)
-            del running[ident]
             if len(queue) <= low or len(succeeded) >= WORTH_WAKING:
                 mailbox.notify()
 

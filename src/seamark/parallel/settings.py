@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from seamark.errors import ConfigError
+from seamark.parallel.handler_kinds import is_async, never_runs
 from seamark.wire.done_ahead import DEFAULT_LENGTH, MAX_LENGTH
 
 Delivery = Literal["at_least_once", "at_most_once", "whole_batch"]
@@ -45,6 +46,14 @@ def _whole(option: str, value: object, *, least: int) -> None:
         raise ConfigError(option, value, "is not a whole number")
     if value < least:
         raise ConfigError(option, value, f"must be at least {least}")
+
+
+def _callback(option: str, value: object) -> None:
+    if not callable(value):
+        raise ConfigError(option, value, "cannot be called")
+    reason = "is async: nobody would await it" if is_async(value) else never_runs(value)
+    if reason is not None:
+        raise ConfigError(option, value, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +121,8 @@ class Commit:
         _whole("metadata_length", self.metadata_length, least=0)
         if self.metadata_length > MAX_LENGTH:
             raise ConfigError("metadata_length", self.metadata_length, f"must be at most {MAX_LENGTH}")
-        if self.on_commit is not None and not callable(self.on_commit):
-            raise ConfigError("on_commit", self.on_commit, "cannot be called")
+        if self.on_commit is not None:
+            _callback("on_commit", self.on_commit)
 
 
 @dataclass(frozen=True, slots=True)

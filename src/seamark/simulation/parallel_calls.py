@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from seamark.parallel.actions import Action, StartCall, WriteDeadLetter
+from seamark.parallel.process_calls import Ending
 from seamark.parallel.tally import Tally
 from seamark.parallel.work import Where, Work
 from seamark.simulation.parallel_log import SimulatedRecord
+from seamark.simulation.parallel_processes import SimulatedProcesses, Surroundings
 from seamark.simulation.parallel_truth import StayTruth, rows_of
 from seamark.simulation.violations import InvariantViolated
 from seamark.topic_partition import TopicPartition
@@ -48,9 +50,12 @@ class Calls:
         self.under_way = 0
         self.letters_under_way = 0
         self.expected = Tally()
-        self._waiting: deque[_Begun] = deque()
+        self._waiting: deque[StartCall] = deque()
+        # By the identity of the call, which has no hash.
+        self._begun: dict[int, _Begun] = {}
         self._running = 0
         self._finished: list[_Begun] = []
+        self._processes = self._start_processes() if self._world.processes else None
 
     @property
     def is_idle(self) -> bool:
@@ -72,7 +77,8 @@ class Calls:
         self._world.truth.check_start(call, member.stays)
         stays = [member.stays[work.partition] for work in call.works]
         records = [member.stays[partition].records[offset] for partition, offset in rows]
-        self._waiting.append(_Begun(call, stays, records))
+        self._begun[id(call)] = _Begun(call, stays, records)
+        self._waiting.append(call)
         self._begin_waiting()
 
     def withdraw(self, partitions: Sequence[TopicPartition] | None = None) -> list[Action]:
@@ -80,36 +86,73 @@ class Calls:
         if self._world.truth.is_at_most_once:
             return []
         going = [
-            each
-            for each in self._waiting
-            if partitions is None or any(work.partition in partitions for work in each.call.works)
+            call
+            for call in self._waiting
+            if partitions is None or any(work.partition in partitions for work in call.works)
         ]
-        for each in going:
-            self._waiting.remove(each)
+        for call in going:
+            self._waiting.remove(call)
+            del self._begun[id(call)]
         self.under_way -= len(going)
-        return self._member.engine.withdrawn([each.call for each in going], self._member.now) if going else []
+        return self._member.engine.withdrawn(going, self._member.now) if going else []
 
     def _begin_waiting(self) -> None:
+        if self._processes is not None:
+            self._processes.look()
+            return
         while self._waiting and self._running < self._world.truth.settings.concurrency:
             self._begin(self._waiting.popleft())
 
-    def _begin(self, begun: _Begun) -> None:
+    def _begin(self, call: StartCall) -> None:
         self._running += 1
-        self._world.truth.begin(begun.records)
+
+        def ended(error: BaseException | None) -> None:
+            self._running -= 1
+            if error is None:
+                self._returned(call)
+            self._finish(Ending(call, error))
+            self._begin_waiting()
+
+        self._run(call, ended)
+
+    def _start_processes(self) -> SimulatedProcesses:
+        world, member = self._world, self._member
+
+        def died() -> None:
+            world.events.append((world.loop.now_ms, "process died", member.name))
+
+        around = Surroundings(
+            world.loop,
+            world.rng,
+            lambda: world.chances.deaths,
+            self._run,
+            self._returned,
+            lambda ending: self._finish(ending) if member.is_alive else None,
+            died,
+        )
+        return SimulatedProcesses(world.processes, self._waiting, around)
+
+    def _run(self, call: StartCall, ended: Callable[[BaseException | None], None]) -> None:
+        if not self._member.is_alive:
+            return
+        records = self._begun[id(call)].records
+        self._world.truth.begin(records)
 
         def report(error: BaseException | None) -> None:
             if self._member.is_alive:
-                self._running -= 1
-                self._finish(begun, error)
-                self._begin_waiting()
+                ended(error)
 
-        self._world.handlers.start(self._member, begun.records, report)
+        self._world.handlers.start(self._member, records, report)
 
-    def _finish(self, begun: _Begun, error: BaseException | None) -> None:
+    def _returned(self, call: StartCall) -> None:
+        self._world.truth.over.update(self._begun[id(call)].records)
+
+    def _finish(self, ending: Ending) -> None:
+        call, error = ending
+        begun = self._begun.pop(id(call))
         if error is not None:
             self._member.tell(lambda: self._failed(begun, error))
             return
-        self._world.truth.over.update(begun.records)
         self._finished.append(begun)
         if len(self._finished) == 1:
             self._world.loop.call_later(int(self._world.rng.random() ** 3 * 30), self._report_finished)

@@ -38,9 +38,12 @@ class Case:
     poll_records: int
     faults: int
     ahead: int
+    processes: int
+    death_chance: float
 
 
-def draw_case(rng: Random) -> Case:
+def draw_case(rng: Random, apart: Random) -> Case:
+    """``apart`` decides about processes, so that seeds without them keep the course they always had."""
     delivery = _one_of(rng, _DELIVERIES)
     then = _draw_then(rng)
     # A poison record under Stop stops every member that comes to it: nothing would ever settle.
@@ -77,6 +80,8 @@ def draw_case(rng: Random) -> Case:
         poll_records=rng.choice((3, 10, 25)),
         faults=2 + int(rng.random() * 9),
         ahead=0 if settings.batch else rng.choice((0, 0, 1, 4)),
+        processes=apart.choice((0, 0, 1, 2)),
+        death_chance=apart.choice((0.01, 0.05, 0.2)),
     )
 
 

@@ -93,7 +93,7 @@ class Accidents:
     def end_all(self) -> None:
         group, chances = self._world.group, self._world.chances
         group.refusals = group.lost_answers = 0.0
-        chances.refused_letters = chances.failures = chances.hangs = 0.0
+        chances.refused_letters = chances.failures = chances.hangs = chances.deaths = 0.0
         self._handlers.end_hanging()
 
     def _one(self) -> SimulatedMember | None:

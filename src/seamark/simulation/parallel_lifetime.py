@@ -60,6 +60,7 @@ class ParallelOutcome:
     commits: int
     rebalances: int
     crashes: int
+    process_deaths: int
     accidents: int
     virtual_ms: int
 
@@ -71,7 +72,7 @@ class ParallelLifetime:
         self.seed = seed
         self.transcript = Transcript()
         rng = self._rng = Random(f"parallel {seed}")
-        self.case = case or draw_case(rng)
+        self.case = case or draw_case(rng, Random(f"parallel {seed} processes"))
         loop = self._loop = EventLoop()
         self.logs = {
             partition: PartitionLog(partition, int(rng.random() ** 3 * 50))
@@ -82,7 +83,7 @@ class ParallelLifetime:
             loop, rng, self.transcript.events, self.truth, self.logs, is_cooperative=self.case.is_cooperative
         )
         self.group.metadata_limit = self.case.metadata_limit
-        chances = Chances(failures=self.case.failure_chance)
+        chances = Chances(failures=self.case.failure_chance, deaths=self.case.death_chance)
         handlers = DrawnHandlers(loop, rng, chances)
         self._world = World(
             loop,
@@ -97,6 +98,7 @@ class ParallelLifetime:
             RECORD_OVERHEAD_BYTES + len(_VALUE) + 16,
             self.case.ahead,
             self._restart,
+            min(self.case.processes, self.case.settings.concurrency),
         )
         self.members: list[SimulatedMember] = []
         self._accidents = Accidents(
@@ -131,6 +133,7 @@ class ParallelLifetime:
             self.truth.commits,
             self.group.rebalances,
             kinds.count("crash"),
+            kinds.count("process died"),
             self.case.faults,
             self._loop.now_ms,
         )

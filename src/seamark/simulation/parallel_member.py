@@ -51,6 +51,8 @@ class Chances:
     refused_letters: float = 0.0
     failures: float = 0.0
     hangs: float = 0.0
+    # Of a handler process, in the course of a call.
+    deaths: float = 0.0
 
 
 class World(NamedTuple):
@@ -70,6 +72,8 @@ class World(NamedTuple):
     # Calls that members take beyond what their handlers can run, and keep until one is free.
     ahead: int
     on_stopped: Callable[[SimulatedMember, str | None], None]
+    # In how many processes of its own a member runs handlers; with 0 they run in the member itself.
+    processes: int = 0
 
 
 class SimulatedMember:

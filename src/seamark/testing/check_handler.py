@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from seamark.errors import SeamarkError, UsageError
+from seamark.parallel.handler_calls import check_handler
+from seamark.parallel.handler_kinds import check_answer, is_async
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
 from seamark.simulation.violations import SHOWN_EVENTS, InvariantViolated
-from seamark.testing.check_handlers import Handler, argument_of, is_async
+from seamark.testing.check_handlers import Handler, argument_of
 from seamark.testing.check_lifetime import CheckLifetime
 from seamark.testing.check_loop import VirtualLoop
 from seamark.testing.check_records import GivenRecord, fresh, given_records, make_logs
@@ -70,8 +72,7 @@ def check(
     >>> report.ok, report.crashes > 0
     (True, True)
     """
-    if not callable(handler):
-        raise UsageError(f"a handler is a function of a record, not {handler!r}")
+    check_handler(handler)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise UsageError(f"seeds is a number above 0, not {seeds!r}")
     if effects is not None and reset is None:
@@ -161,7 +162,7 @@ def _clean_effects(
         for call in calls:
             argument = argument_of(call, settings.batch)
             if loop is None:
-                handler(argument)
+                check_answer(handler(argument))
             else:
                 _run_on(loop, handler, argument)
     except UsageError:
@@ -188,8 +189,8 @@ def _run_on(loop: VirtualLoop, handler: Handler, argument: Any) -> None:
     task.result()
 
 
-async def _awaited(handler: Handler, argument: Any) -> object:
-    return await handler(argument)  # type: ignore[misc]
+async def _awaited(handler: Handler, argument: Any) -> None:
+    check_answer(await handler(argument))  # type: ignore[misc]
 
 
 def _shown(effects: Any) -> str:

@@ -7,11 +7,11 @@ knows of. An ``async`` handler is ended by a crash where it stands, at one of it
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from seamark.errors import UsageError
+from seamark.parallel.handler_kinds import check_answer, is_async
 from seamark.parallel.settings import Batch
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.parallel_calls import Report
@@ -22,10 +22,6 @@ from seamark.testing.check_loop import REAL_WAIT_S, VirtualLoop
 from seamark.testing.check_records import fresh
 
 Handler = Callable[[Any], object]
-
-
-def is_async(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 def argument_of(records: list[SimulatedRecord], batch: Batch | None) -> Any:
@@ -59,7 +55,7 @@ class UserHandlers:
         self.failed_runs = 0
         self.last_error: BaseException | None = None
         self._asyncio: VirtualLoop | None = None
-        self._tasks: dict[asyncio.Task[object], SimulatedMember] = {}
+        self._tasks: dict[asyncio.Task[BaseException | None], SimulatedMember] = {}
         if is_async(handler):
             try:
                 asyncio.get_running_loop()
@@ -93,13 +89,9 @@ class UserHandlers:
             self._begin(self._asyncio, member, argument, report)
             return
         try:
-            found = self._handler(argument)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its failure
+            check_answer(self._handler(argument))
+        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:  # noqa: BLE001 - its failure
             self._report_later(report, error)
-            return
-        if inspect.iscoroutine(found):
-            found.close()
-            self._report_later(report, TypeError("the handler returned a coroutine: make it an async def"))
         else:
             self._report_later(report, None)
 
@@ -117,19 +109,24 @@ class UserHandlers:
     # Coroutines.
 
     def _begin(self, loop: VirtualLoop, member: SimulatedMember, argument: Any, report: Report) -> None:
-        async def run() -> None:
-            await self._handler(argument)  # type: ignore[misc]
+        async def run() -> BaseException | None:
+            try:
+                check_answer(await self._handler(argument))  # type: ignore[misc]
+            except SystemExit as error:
+                # Out of a task it would end the loop.
+                return error
+            return None
 
         task = loop.create_task(run())
         self._tasks[task] = member
 
-        def ended(done: asyncio.Task[object]) -> None:
+        def ended(done: asyncio.Task[BaseException | None]) -> None:
             if self._tasks.pop(done, None) is None:
                 # Its member crashed; nobody hears of it.
                 if not done.cancelled():
                     done.exception()
                 return
-            error = asyncio.CancelledError() if done.cancelled() else done.exception()
+            error = asyncio.CancelledError() if done.cancelled() else done.exception() or done.result()
             self._report_later(report, error)
 
         task.add_done_callback(ended)

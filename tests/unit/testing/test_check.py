@@ -1,9 +1,11 @@
 """The testing kit as its users see it: what passes, what is found, how it is told, and that a seed replays."""
 
 import asyncio
+import functools
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -179,8 +181,68 @@ def test_a_plain_function_that_returns_a_coroutine_is_told_so():
     async def handle(record):
         pass
 
-    with pytest.raises(CheckFailed, match="make it an async def"):
+    with pytest.raises(CheckFailed, match="declare it async def"):
         check(lambda record: handle(record), RECORDS, seeds=1)
+
+
+def generator_of(record):
+    yield record
+
+
+async def async_generator_of(record):
+    yield record
+
+
+@pytest.mark.parametrize("handler", [generator_of, functools.partial(generator_of), async_generator_of])
+def test_a_generator_function_is_refused_as_by_the_consumer(handler):
+    with pytest.raises(UsageError, match="generator function: calling it runs nothing"):
+        check(handler, RECORDS, seeds=1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("batch", [None, Batch(5), Batch(5, arrow=True)], ids=["one", "batch", "arrow"])
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (generator_of, "a generator that nobody runs"),
+        (async_generator_of, "an async generator that nobody runs"),
+        (lambda given: Future(), "a future that nobody waits for"),
+    ],
+)
+def test_an_answer_that_stands_for_work_to_be_done_is_found(answer, sentence, batch, is_async):
+    async def handle_async(given):
+        return answer(given)
+
+    def handle(given):
+        return answer(given)
+
+    order = Order.NONE if batch is not None and batch.arrow else Order.KEY
+    records = [(b"key", b"value")] * 3
+    handler = handle_async if is_async else handle
+    with pytest.raises(CheckFailed, match=sentence):
+        check(handler, records, seed=0, batch=batch, order=order, retry=Retry(attempts=1))
+    with pytest.raises(UsageError, match=sentence):
+        check(handler, records, seed=0, batch=batch, order=order, effects=dict, reset=dict)
+
+
+def test_a_coroutine_that_exits_has_failed_and_ends_nothing_else():
+    async def handle(record):
+        if record.value == 7:
+            raise SystemExit(3)
+
+    report = check(handle, RECORDS, seeds=3, retry=Retry(attempts=1), then=Skip(max_ratio=None))
+    assert report.ok
+    assert report.failed_runs >= 3
+
+
+def test_an_async_partial_is_awaited():
+    seen = []
+
+    async def handle(where, record):
+        where.append(record.value)
+
+    check(functools.partial(handle, seen), RECORDS, seed=0)
+    assert set(seen) == set(range(30))
 
 
 def test_a_coroutine_that_catches_its_cancellation_ends_all_the_same():
@@ -236,7 +298,7 @@ def test_records_come_in_whatever_form_is_at_hand(record):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"handler": None}, "a handler is a function"),
+        ({"handler": None}, "handler=None: cannot be called"),
         ({"records": []}, "at least one record"),
         ({"records": [{"key": 1}]}, "has a value"),
         ({"seeds": 0}, "seeds is a number above 0"),

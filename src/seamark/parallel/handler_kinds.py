@@ -1,0 +1,66 @@
+"""Which kind a handler is, and what its answer says about whether it has done its work.
+
+A handler is a plain function, which has done its work when it returns, or a coroutine function, which is awaited. What
+does nothing until somebody runs it is neither: a generator function is refused when a consumer is made, and a handler
+that returns a generator, a coroutine or a future at run time has failed, as nobody would ever run it or look at it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future
+from typing import Any
+
+from seamark.errors import UsageError
+
+
+class WorkNotDone(UsageError):
+    """A handler returned something that stands for work which nobody will do or wait for."""
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: also of objects with an async ``__call__`` and of partials."""
+    return any(inspect.iscoroutinefunction(each) for each in _called(handler))
+
+
+def never_runs(function: Callable[..., Any]) -> str | None:
+    """Why calling this would do nothing by itself; None if it would.
+
+    A decorator that hides a generator function behind a plain one may run it to its end; if it does not, the answer
+    tells.
+    """
+    if any(inspect.isasyncgenfunction(each) for each in _called(function)):
+        return "is an async generator function: calling it runs nothing; leave out its yield"
+    if any(inspect.isgeneratorfunction(each) for each in _called(function)):
+        return "is a generator function: calling it runs nothing; leave out its yield"
+    return None
+
+
+def _called(handler: Callable[..., Any]) -> tuple[Any, ...]:
+    """What runs when the handler is called."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if inspect.isclass(handler):
+        # Calling it makes an object, whatever that object could do when called.
+        return ()
+    return handler, getattr(handler, "__call__", None)  # noqa: B004 - to look at it, not whether it is there
+
+
+def check_answer(answer: object) -> None:
+    """What a handler returned, or an async one after it was awaited; WorkNotDone if its work is still to be done."""
+    if answer is None:
+        return
+    if isinstance(answer, Coroutine):
+        # Else Python would warn of it, in the middle of something else.
+        answer.close()
+        raise WorkNotDone("the handler returned a coroutine that nobody awaits: declare it async def and await there")
+    if isinstance(answer, Generator):
+        raise WorkNotDone("the handler returned a generator that nobody runs: its records are not processed by that")
+    if isinstance(answer, AsyncGenerator):
+        raise WorkNotDone("the handler returned an async generator that nobody runs: its records are not processed")
+    if isinstance(answer, Awaitable):
+        raise WorkNotDone("the handler returned something to await that nobody awaits: declare it async def")
+    if isinstance(answer, Future):
+        raise WorkNotDone("the handler returned a future that nobody waits for: wait for its result in the handler")
