@@ -32,8 +32,8 @@ def run_what_the_map_says_is_done(monkeypatch):
     monkeypatch.setattr(
         stays.Stays,
         "begin",
-        lambda self, partition, position, known=None, committed=None: original(
-            self, partition, position, None, committed
+        lambda self, partition, position, known=None, committed=None, epochs=(): original(
+            self, partition, position, None, committed, epochs
         ),
     )
 
@@ -121,7 +121,17 @@ def lose_a_row_of_failed_columns(monkeypatch):
     monkeypatch.setattr(intake.Intake, "taken_apart", lambda self, works: original(self, works)[1:] or [])
 
 
+def commit_no_leader_epoch(monkeypatch):
+    monkeypatch.setattr(committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: -1))
+
+
+def apply_the_map_to_whatever_replaced_its_records(monkeypatch):
+    monkeypatch.setattr(stays.Stays, "cut_known", lambda self, partition, stay, offset: 0)
+
+
 MUTANTS = [
+    commit_no_leader_epoch,
+    apply_the_map_to_whatever_replaced_its_records,
     forget_calls_that_were_taken_back,
     lose_a_row_of_failed_columns,
     commit_what_was_polled,

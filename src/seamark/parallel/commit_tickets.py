@@ -68,7 +68,7 @@ class CommitTickets:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._under_way[ticket] = news
-        offsets = {decision.key: ToCommit(decision.offset, decision.metadata) for decision in news}
+        offsets = {each.key: ToCommit(each.offset, each.metadata, each.leader_epoch) for each in news}
         return CommitOffsets(ticket, offsets, must_wait)
 
     def finished(self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float) -> str | None:

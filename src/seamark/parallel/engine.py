@@ -108,13 +108,14 @@ class Engine:
     # What the group says.
 
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
-        for partition, (offset, metadata) in committed.items():
+        for partition, found_commit in committed.items():
             self._end_stay(partition)
-            found = done_ahead.read(metadata, offset) if offset >= 0 else None
+            offset = found_commit.offset
+            found = done_ahead.read(found_commit.metadata, offset) if offset >= 0 else None
             if isinstance(found, done_ahead.Refusal) and found.kind != "empty":
                 self.tally.foreign_metadata += 1
             known = found if isinstance(found, DoneAhead) else None
-            self._stays.begin(partition, offset, known, (offset, metadata) if offset >= 0 else None)
+            self._stays.begin(partition, offset, known, found_commit if offset >= 0 else None)
             self._budget.assigned([partition])
         return self._step(now)
 

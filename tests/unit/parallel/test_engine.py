@@ -45,10 +45,10 @@ class Driver:
         self.actions += actions
         return actions
 
-    def poll(self, offsets, partition=P0, keys=None, position=-1):
+    def poll(self, offsets, partition=P0, keys=None, position=-1, epoch=0):
         keys = keys or [None] * len(offsets)
         records = [
-            SimpleNamespace(offset=offset, key=key, value=b"v", headers=(), timestamp_ms=1)
+            SimpleNamespace(offset=offset, key=key, value=b"v", headers=(), timestamp_ms=1, leader_epoch=epoch)
             for offset, key in zip(offsets, keys, strict=True)
         ]
         return self.do("polled", Polled(partition, records, position))

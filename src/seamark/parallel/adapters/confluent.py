@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from seamark.client.records_api import Record
 from seamark.errors import MissingExtra, SeamarkError
 from seamark.parallel.ports import (
+    NO_EPOCH,
     CommitDone,
     Committed,
     Headers,
@@ -194,7 +195,7 @@ class ConfluentPort:
                 message.headers() or (),
                 stamp if kind else -1,
                 max(0, kind - 1),
-                _epoch(message),
+                _epoch(message.leader_epoch()),
             )
             run = runs.get(place)
             if run is None:
@@ -349,22 +350,20 @@ def _ours(partition: Any) -> TopicPartition:
 def _theirs(partition: TopicPartition, to_commit: ToCommit | None = None) -> Any:
     if to_commit is None:
         return confluent_kafka.TopicPartition(*partition)
-    if not to_commit.metadata:
-        # It would write an empty text as one null character.
-        return confluent_kafka.TopicPartition(*partition, to_commit.offset)
-    return confluent_kafka.TopicPartition(*partition, to_commit.offset, to_commit.metadata)
+    # It would write an empty text as one null character.
+    metadata = {"metadata": to_commit.metadata} if to_commit.metadata else {}
+    return confluent_kafka.TopicPartition(*partition, to_commit.offset, leader_epoch=to_commit.leader_epoch, **metadata)
 
 
 def _read_committed(partition: Any) -> Committed:
     # Negative numbers stand for "none".
-    return (
-        Committed(-1) if partition.offset < 0 else Committed(partition.offset, (partition.metadata or "").rstrip("\0"))
-    )
+    if partition.offset < 0:
+        return Committed(-1)
+    return Committed(partition.offset, (partition.metadata or "").rstrip("\0"), _epoch(partition.leader_epoch))
 
 
-def _epoch(message: Any) -> int:
-    epoch = message.leader_epoch()
-    return -1 if epoch is None else int(epoch)
+def _epoch(told: int | None) -> int:
+    return NO_EPOCH if told is None else told
 
 
 def _is_for_all(error: Any) -> bool:
