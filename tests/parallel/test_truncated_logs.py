@@ -79,7 +79,7 @@ def test_new_records_where_the_map_says_done_are_processed(topic, until, batch, 
     assert (found.offset, found.leader_epoch) == (9, 1)
 
 
-def test_new_records_below_the_committed_offset_are_processed(topic, until, caplog, client="seamark"):
+def test_new_records_below_the_committed_offset_are_processed(topic, until, client, caplog):
     write_one_by_one(topic, numbers(8))
     run_until(topic, until, lambda seen: len(seen) == 8, client=client)
     found = commit_of(topic)

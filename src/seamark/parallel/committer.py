@@ -189,7 +189,7 @@ class OffsetCommitter(Generic[Key]):
         self._in_flight_queue.append(_EpochsRead(key, term, steps))
 
     def known_cut(self, key: Key, term: int, offset: int) -> None:
-        """The log was truncated: ``known_done`` says nothing about the records that are at ``offset`` and beyond now."""
+        """The log was truncated: ``known_done`` says nothing about what is at ``offset`` and beyond now."""
         self._in_flight_queue.append(_KnownCut(key, term, offset))
 
     def released(self, key: Key, term: int) -> None:
