@@ -34,7 +34,7 @@ from seamark.parallel.intake import Intake
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.ports import Committed, Polled, PolledColumns
 from seamark.parallel.settings import DeadLetter, Retry, Settings
-from seamark.parallel.stall import Stall, holding_back
+from seamark.parallel.stall import Stall, StallWatch
 from seamark.parallel.starts import Starts
 from seamark.parallel.stays import Stays
 from seamark.parallel.tally import Tally
@@ -77,6 +77,7 @@ class Engine:
         )
         self._tickets = CommitTickets(self._committer, settings.commit, now)
         self._lanes = Lanes(settings.concurrency + ahead)
+        self.stall_watch = StallWatch(self._committer, self._lanes, settings.concurrency, now)
         self._starts = Starts(self._lanes, settings.batch)
         self._budget = Budget(settings.buffer_bytes, settings.buffer_records)
         self._endings = Endings(
@@ -171,6 +172,7 @@ class Engine:
     def succeeded_all(self, calls: Sequence[StartCall], now: float) -> list[Action]:
         """As ``succeeded`` for each; a shell that reports what came together saves a step per call."""
         over = Where.OVER
+        self.stall_watch.last_end = now
         # Partition by partition: a look-up for each record would cost as much as all the rest.
         for partition, works in self._lanes.end_calls(calls).items():
             stay = self._stays.get(partition)
@@ -187,6 +189,7 @@ class Engine:
     def failed(self, call: StartCall, error: BaseException, now: float) -> list[Action]:
         """The handler raised, timed out or died; whatever it did, its records are not done."""
         letters: list[WriteDeadLetter] = []
+        self.stall_watch.last_end = now
         self._lanes.hold(call.works)
         self.tally.late += sum(work.count for work in call.works if not self._stays.is_live(work))
         self.tally.failed += 1
@@ -208,6 +211,9 @@ class Engine:
         """These calls were never begun. What may run waits again; the rest is dropped, unfinished."""
         for call in calls:
             self._lanes.hold(call.works)
+            for work in call.works:
+                if work.error is None:
+                    work.started = None
             self._lanes.retry(
                 self._let_go(call.works, lambda work: self._stays.may_run(work) and work.where is not Where.OVER)
             )
@@ -267,8 +273,8 @@ class Engine:
         return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
 
     def stalls(self, now: float, after: float | None = None) -> list[Stall]:
-        limit = self.settings.stall_after if after is None else after
-        return holding_back(self._committer.frontiers(), now, limit)
+        """What has held partitions back for ``after`` seconds, or for the stall limit; to be asked now and then."""
+        return self.stall_watch.holding(now, self.settings.stall_after if after is None else after)
 
     # What the shell reads.
 
