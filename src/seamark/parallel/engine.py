@@ -23,6 +23,7 @@ from seamark.parallel.actions import (
     ResumePartitions,
     StartCall,
     Stopped,
+    StopReason,
     WriteDeadLetter,
 )
 from seamark.parallel.budget import Budget
@@ -41,13 +42,13 @@ from seamark.parallel.tally import Tally
 from seamark.parallel.withheld import Withheld
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
-from seamark.wire import done_ahead
-from seamark.wire.done_ahead import DoneAhead
 
 
 @dataclass(slots=True)
 class _Stopping:
-    reason: str | None
+    """``reason`` is None if somebody asked for the stop."""
+
+    reason: StopReason | None
     deadline: float
     final_ticket: int | None = None
 
@@ -109,14 +110,9 @@ class Engine:
     # What the group says.
 
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
-        for partition, found_commit in committed.items():
+        for partition, found in committed.items():
             self._end_stay(partition)
-            offset = found_commit.offset
-            found = done_ahead.read(found_commit.metadata, offset) if offset >= 0 else None
-            if isinstance(found, done_ahead.Refusal) and found.kind != "empty":
-                self.tally.foreign_metadata += 1
-            known = found if isinstance(found, DoneAhead) else None
-            self._stays.begin(partition, offset, known, found_commit if offset >= 0 else None)
+            self.tally.foreign_metadata += self._stays.begin_from(partition, found)
             self._budget.assigned([partition])
         return self._step(now)
 
@@ -254,7 +250,7 @@ class Engine:
     def tick(self, now: float) -> list[Action]:
         return self._step(now)
 
-    def stop(self, now: float, drain: float | None = None, reason: str | None = None) -> list[Action]:
+    def stop(self, now: float, drain: float | None = None, reason: StopReason | None = None) -> list[Action]:
         """Start nothing more, wait for what is running, commit, end. Asked again, the earlier deadline counts."""
         self._begin_stop(now, reason, drain)
         return self._step(now)
@@ -363,7 +359,7 @@ class Engine:
 
     # Each step.
 
-    def _begin_stop(self, now: float, reason: str | None, drain: float | None = None) -> None:
+    def _begin_stop(self, now: float, reason: StopReason | None, drain: float | None = None) -> None:
         deadline = now + (self.settings.drain if drain is None else drain)
         if self._stopping is None:
             self._stopping = _Stopping(reason, deadline)
@@ -371,7 +367,7 @@ class Engine:
         else:
             self._stopping.deadline = min(self._stopping.deadline, deadline)
 
-    def _stop_for(self, reason: str | None, now: float) -> None:
+    def _stop_for(self, reason: StopReason | None, now: float) -> None:
         if reason is not None:
             self._begin_stop(now, reason)
 
@@ -406,7 +402,7 @@ class Engine:
         except BrokenPromise as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
-            actions.append(Stopped(f"the committer cannot go on: {broken}"))
+            actions.append(Stopped(f"the committer cannot go on: {broken}", broken))
             return None
         if action is None:
             # All that was polled is committed already.
@@ -431,4 +427,4 @@ class Engine:
             stopping.final_ticket = self._commit(now, actions, must_wait=True) or 0
         if not self._is_over and not self._tickets.has(stopping.final_ticket):
             self._is_over = True
-            actions.append(Stopped(stopping.reason))
+            actions.append(Stopped(None) if stopping.reason is None else Stopped(*stopping.reason))

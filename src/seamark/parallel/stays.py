@@ -14,6 +14,7 @@ from seamark.parallel.ports import Committed
 from seamark.parallel.read_epochs import ReadEpochs, Step
 from seamark.parallel.work import Work
 from seamark.topic_partition import TopicPartition
+from seamark.wire import done_ahead
 from seamark.wire.done_ahead import DoneAhead
 
 
@@ -37,6 +38,16 @@ class Stays:
         self._committer = committer
         self._stays: dict[TopicPartition, Stay] = {}
         self._last_term = 0
+
+    def begin_from(self, partition: TopicPartition, committed: Committed) -> bool:
+        """Begin where the group stands; whether the commit's metadata is another tool's, and so not read."""
+        if committed.offset < 0:
+            self.begin(partition, committed.offset)
+            return False
+        found = done_ahead.read(committed.metadata, committed.offset)
+        known = found if isinstance(found, DoneAhead) else None
+        self.begin(partition, committed.offset, known, committed)
+        return isinstance(found, done_ahead.Refusal) and found.kind != "empty"
 
     def begin(
         self,
