@@ -103,7 +103,7 @@ def test_what_a_condition_raises_is_raised(topic):
         consumer.wait_until(lambda: 1 / 0)
 
 
-def test_the_cause_of_a_dead_letter_that_cannot_be_written_is_the_refusal(topic, client):
+def test_the_cause_of_a_dead_letter_that_cannot_be_written_is_the_refusal(topic, client, caplog):
     topic.write(numbers(2))
     handler = poisoned_by(topic, b"1")
     then = DeadLetter(topic="no such/topic")
@@ -112,6 +112,8 @@ def test_the_cause_of_a_dead_letter_that_cannot_be_written_is_the_refusal(topic,
         consumer.wait(60)
     assert stopped.value.__cause__ is not None
     assert not isinstance(stopped.value.__cause__, Poisoned)
+    [refused] = [message for message in caplog.messages if "could not be written to no such/topic" in message]
+    assert refused.endswith("; it is not committed and runs again after a restart")
 
 
 def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):

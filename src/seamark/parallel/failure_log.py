@@ -55,6 +55,11 @@ class FailureLog:
     def dead_letter_written(self, work: Work, topic: str, error: BaseException, now: float) -> None:
         self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
 
+    def dead_letter_refused(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+        """Told even if the consumer is stopping for another reason, or because it was asked to."""
+        text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
+        self._say("it is not committed and runs again after a restart", error, text, now)
+
     def _say(self, outcome: str, error: BaseException, text: str, now: float, *, with_stack: bool = False) -> None:
         key = outcome, type(error)
         kind = self._kinds.get(key)

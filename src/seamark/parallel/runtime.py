@@ -291,6 +291,8 @@ class Runtime:
         def written(error: BaseException | None, now: float) -> list[Action]:
             if error is None:
                 self._failures.dead_letter_written(work, action.topic, action.error, now)
+            else:
+                self._failures.dead_letter_refused(work, action.topic, error, now)
             return self.engine.dead_letter_written(work, error, now)
 
         def done(error: BaseException | None) -> None:
