@@ -19,6 +19,7 @@ from seamark.parallel.stall import Stall
 from seamark.parallel.status import CommitStatus, PartitionStatus, StallStatus, State, Status
 from seamark.parallel.work import Where
 from seamark.topic_partition import TopicPartition
+from tests.support.waiting import eventually
 
 P0 = TopicPartition('or"ders', 0)
 STALL = StallStatus(Stall(P0, 17, b"key", 75.0, 3, Where.RUNNING, 40, "ValueError: no"), "handlers.py:12 in charge")
@@ -80,8 +81,8 @@ def test_metrics_say_what_came_what_became_of_it_and_what_holds_it_back():
         f"seamark_parallel_committed{{{place}}} 15",
         f"seamark_parallel_lag_records{{{place}}} 83",
         f"seamark_parallel_partition_paused{{{place}}} 1",
-        f"seamark_parallel_oldest_record_offset{{{place}}} 17",
-        f"seamark_parallel_oldest_record_seconds{{{place}}} 75.0",
+        f"seamark_parallel_stall_offset{{{place}}} 17",
+        f"seamark_parallel_stall_seconds{{{place}}} 75.0",
         'seamark_parallel_commits_total{group="billing",answer="refused"} 2',
         'seamark_parallel_commit_seconds{group="billing"} 0.25',
         'seamark_parallel_stalled_partitions{group="billing"} 1',
@@ -196,8 +197,9 @@ def test_a_running_consumer_is_watched_end_to_end(seamark_broker, seamark_topic)
         with consumer:
             assert seen.wait(30)
             assert get(server, "/readyz") == (200, "ok\n")
-            code, reasons = get(server, "/healthz")
-            assert code == 503
+            # The first look finds the frontier just moved.
+            eventually(lambda: get(server, "/healthz")[0] == 503, "the stall")
+            _, reasons = get(server, "/healthz")
             assert "is held at offset" in reasons
             assert "test_observability.py" in reasons, "where the handler stands"
             release.set()

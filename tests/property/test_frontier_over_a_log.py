@@ -22,21 +22,26 @@ P0 = TopicPartition("orders", 0)
 class NaiveReader:
     """Every offset that was ever polled in this stay, with whether it is over."""
 
-    def __init__(self, position, known):
+    def __init__(self, position, known, known_epoch):
         self.position = position
         self.known = known
+        self.known_epoch = known_epoch
         self.is_over = {}
 
-    def poll(self, offsets, position):
-        if not offsets:
+    def poll(self, records, position):
+        if not records:
             self.position = max(self.position, position)
             return
+        offsets = [record.offset for record in records]
         if offsets[0] < self.position:
             # What stands below goes on; what comes again is to be done again.
             self.is_over = {each: over for each, over in self.is_over.items() if each < offsets[0]}
             self.known = set()
-        for offset in offsets:
-            self.is_over[offset] = offset in self.known
+        for record in records:
+            if record.leader_epoch > self.known_epoch:
+                # It took the place of what the map speaks of, and so did all behind it.
+                self.known = {each for each in self.known if each < record.offset}
+            self.is_over[record.offset] = record.offset in self.known
         self.position = max(position, offsets[-1] + 1)
 
     def frontier(self):
@@ -64,11 +69,11 @@ class FrontierOverALog(RuleBasedStateMachine):
         self.engine = Engine(self.settings, self.now, chance=lambda: 0.0)
         self.calls = []
         self.late = []
-        self.position = max(self.committed.offset, 0)
+        self.position = max(self.log.still_there(self.committed.offset, self.committed.leader_epoch), 0)
         known = (
             set(decode(self.committed.metadata, self.committed.offset) or ()) if self.committed.offset >= 0 else set()
         )
-        self.model = NaiveReader(self.committed.offset, known)
+        self.model = NaiveReader(self.committed.offset, known, self.committed.leader_epoch)
         self.perform(self.engine.assigned({P0: self.committed}, self.now))
 
     def perform(self, actions):
@@ -79,13 +84,15 @@ class FrontierOverALog(RuleBasedStateMachine):
                 self.commit(action)
 
     def commit(self, action):
-        offset, metadata = action.offsets[P0]
+        offset, metadata, epoch = action.offsets[P0]
         assert offset == self.model.frontier()
-        for record in self.log.below(offset):
-            assert record in self.over or record.is_unpromised
+        for record in self.log.below(self.log.still_there(offset, epoch)):
+            assert record in self.over
         for each in decode(metadata, offset) or ():
             assert self.model.is_over.get(each, True)
-        self.committed = Committed(offset, metadata)
+            found = self.log.find(each)
+            assert found is None or found.leader_epoch > epoch or found in self.over
+        self.committed = Committed(offset, metadata, epoch)
         self.perform(self.engine.commit_finished(action.ticket, {P0: None}, self.now))
 
     @rule(gaps=st.lists(st.integers(0, 3), min_size=1, max_size=8), marker=st.integers(0, 2))
@@ -101,7 +108,7 @@ class FrontierOverALog(RuleBasedStateMachine):
         records, following = self.log.read(position, limit)
         self.position = following
         shown = following if says_position or not records else -1
-        self.model.poll([record.offset for record in records], shown)
+        self.model.poll(records, shown)
         self.perform(self.engine.polled(Polled(P0, records, shown), self.now))
 
     @precondition(lambda self: self.calls)

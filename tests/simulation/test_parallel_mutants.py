@@ -43,8 +43,8 @@ def run_what_the_map_says_is_done(monkeypatch):
     monkeypatch.setattr(
         stays.Stays,
         "begin",
-        lambda self, partition, position, known=None, committed=None: original(
-            self, partition, position, None, committed
+        lambda self, partition, position, known=None, committed=None, epochs=(): original(
+            self, partition, position, None, committed, epochs
         ),
     )
 
@@ -186,6 +186,14 @@ def read_states_of_other_calls(monkeypatch):
     monkeypatch.setattr(process_calls.OwnerSide, "answered", answered)
 
 
+def commit_no_leader_epoch(monkeypatch):
+    monkeypatch.setattr(committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: -1))
+
+
+def apply_the_map_to_whatever_replaced_its_records(monkeypatch):
+    monkeypatch.setattr(stays.Stays, "cut_known", lambda self, partition, stay, offset: 0)
+
+
 MUTANTS = [
     believe_that_what_ended_ended_well,
     run_what_was_begun_elsewhere,
@@ -194,6 +202,8 @@ MUTANTS = [
     run_all_calls_of_a_dead_process_elsewhere,
     put_an_error_down_to_the_wrong_call,
     read_states_of_other_calls,
+    commit_no_leader_epoch,
+    apply_the_map_to_whatever_replaced_its_records,
     forget_calls_that_were_taken_back,
     lose_a_row_of_failed_columns,
     commit_what_was_polled,

@@ -38,6 +38,13 @@ class CommitOffsets(NamedTuple):
     must_wait: bool = False
 
 
+class StopReason(NamedTuple):
+    """Why the consumer cannot go on, and the error behind that, if there is one."""
+
+    text: str
+    cause: BaseException | None
+
+
 class WriteDeadLetter(NamedTuple):
     """Write the record to ``topic`` and report ``dead_letter_written``; ``error`` is why it was given up."""
 
@@ -47,9 +54,10 @@ class WriteDeadLetter(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """The last action: leave the group. ``reason`` is None if the stop was asked for."""
+    """The last action: leave the group. ``reason`` is None if the stop was asked for, ``cause`` the error behind it."""
 
     reason: str | None
+    cause: BaseException | None = None
 
 
 Action: TypeAlias = StartCall | PausePartitions | ResumePartitions | CommitOffsets | WriteDeadLetter | Stopped

@@ -83,6 +83,7 @@ def taken_apart(work: Work) -> list[Work]:
         size = each + (rest if not works else 0)
         single = Work(work.partition, work.term, offset, row, lane=work.lane, size_bytes=size, since=work.since)
         single.attempts = work.attempts
+        single.started = work.started
         works.append(single)
     return works
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from seamark.parallel.actions import CommitOffsets
+from seamark.parallel.actions import CommitOffsets, StopReason
 from seamark.parallel.commit_schedule import CommitDue
 from seamark.parallel.committer import Decision, OffsetCommitter
 from seamark.parallel.ports import MetadataTooLong, ToCommit
@@ -68,10 +68,12 @@ class CommitTickets:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._under_way[ticket] = news
-        offsets = {decision.key: ToCommit(decision.offset, decision.metadata) for decision in news}
+        offsets = {each.key: ToCommit(each.offset, each.metadata, each.leader_epoch) for each in news}
         return CommitOffsets(ticket, offsets, must_wait)
 
-    def finished(self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float) -> str | None:
+    def finished(
+        self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float
+    ) -> StopReason | None:
         """The answer came; a partition that it does not mention was refused. The reason to stop, if there is one."""
         sent = self._under_way.pop(ticket, [])
         good = [decision for decision in sent if decision.key in results and results[decision.key] is None]
@@ -92,4 +94,7 @@ class CommitTickets:
         if now - self._failing_since < GIVE_UP_AFTER_S:
             return None
         error = results.get(bad[0].key)
-        return f"no commit was accepted for {now - self._failing_since:.0f} s, the last error for {bad[0].key}: {error}"
+        seconds = now - self._failing_since
+        return StopReason(
+            f"no commit was accepted for {seconds:.0f} s, the last error for {bad[0].key}: {error}", error
+        )

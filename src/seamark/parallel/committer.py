@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from seamark.parallel.frontier import BrokenPromise, Frontier
+from seamark.parallel.ports import NO_EPOCH
+from seamark.parallel.read_epochs import ReadEpochs, Step
 from seamark.wire.done_ahead import DEFAULT_LENGTH, DoneAhead, encode
 
 Key = TypeVar("Key", bound=Hashable)
@@ -23,13 +25,18 @@ SHORTEST_METADATA = 64
 
 
 class Decision(NamedTuple, Generic[Key]):
-    """Commit ``offset`` for ``key``; ``is_repeat`` if the same offset and metadata are committed already."""
+    """Commit ``offset`` for ``key``; ``is_repeat`` if the same offset and metadata are committed already.
+
+    ``leader_epoch`` is that of the last record that the commit calls done: the last one below ``offset``, or, with a
+    done-ahead map, the last one that was read. Whatever replaces one of these after a truncation has a later epoch.
+    """
 
     key: Key
     term: int
     offset: int
     metadata: str
     is_repeat: bool
+    leader_epoch: int = NO_EPOCH
 
 
 class CommitterMetrics(NamedTuple):
@@ -50,6 +57,19 @@ class _Assigned(NamedTuple):
     position: int
     committed: tuple[int, str] | None
     known_done: DoneAhead | None
+    epochs: Sequence[Step]
+
+
+class _EpochsRead(NamedTuple):
+    key: Any
+    term: int
+    steps: Sequence[Step]
+
+
+class _KnownCut(NamedTuple):
+    key: Any
+    term: int
+    offset: int
 
 
 class _Released(NamedTuple):
@@ -68,10 +88,13 @@ class _InFlight(NamedTuple):
 class _Stay:
     """One partition in one term. ``ends`` are the ends of polls, kept only if whole polls are confirmed."""
 
-    __slots__ = ("confirmed", "ends", "frontier", "has_news", "published")
+    __slots__ = ("confirmed", "ends", "epochs", "frontier", "has_news", "known_epoch", "published")
 
     def __init__(self, assigned: _Assigned) -> None:
         self.frontier: Frontier[Any] = Frontier(assigned.term, assigned.position, assigned.known_done)
+        self.epochs = ReadEpochs(assigned.epochs)
+        # Of the commit that the map was read from.
+        self.known_epoch = self.epochs.before(assigned.position)
         self.published = assigned.committed
         self.has_news = False
         self.ends: deque[int] = deque()
@@ -130,7 +153,7 @@ class OffsetCommitter(Generic[Key]):
         records as done when they are polled: at most once, if their handlers wait for the commit (I2). ``seconds``
         measures runs.
         """
-        self._in_flight_queue: deque[_Assigned | _Released | _InFlight] = deque()
+        self._in_flight_queue: deque[_Assigned | _Released | _InFlight | _EpochsRead | _KnownCut] = deque()
         self._committed_queue: deque[tuple[Key, int, Iterable[int]]] = deque()
         self._stays: dict[Key, _Stay] = {}
         self._metadata_length = metadata_length
@@ -153,9 +176,21 @@ class OffsetCommitter(Generic[Key]):
         position: int,
         committed: tuple[int, str] | None = None,
         known_done: DoneAhead | None = None,
+        epochs: Sequence[Step] = (),
     ) -> None:
-        """``key`` starts at ``position`` in ``term``; ``committed`` is the offset and metadata that the group has."""
-        self._in_flight_queue.append(_Assigned(key, term, position, committed, known_done))
+        """``key`` starts at ``position`` in ``term``; ``committed`` is the offset and metadata that the group has.
+
+        ``epochs`` are the leader epochs known of records below ``position``.
+        """
+        self._in_flight_queue.append(_Assigned(key, term, position, committed, known_done, epochs))
+
+    def epochs_read(self, key: Key, term: int, steps: Sequence[Step]) -> None:
+        """From these offsets on the records that are polled are of these leader epochs."""
+        self._in_flight_queue.append(_EpochsRead(key, term, steps))
+
+    def known_cut(self, key: Key, term: int, offset: int) -> None:
+        """The log was truncated: ``known_done`` says nothing about what is at ``offset`` and beyond now."""
+        self._in_flight_queue.append(_KnownCut(key, term, offset))
 
     def released(self, key: Key, term: int) -> None:
         """``key`` went away, or its term ended."""
@@ -243,8 +278,10 @@ class OffsetCommitter(Generic[Key]):
                 self._put_in_flight(entry)
             elif isinstance(entry, _Assigned):
                 self._start(entry)
-            else:
+            elif isinstance(entry, _Released):
                 self._release(entry)
+            else:
+                self._note_log(entry)
         for key, term, offsets in ends:
             self._end(key, term, offsets)
 
@@ -260,6 +297,17 @@ class OffsetCommitter(Generic[Key]):
         stay = self._stays.get(entry.key)
         if stay is not None and stay.frontier.term == entry.term:
             del self._stays[entry.key]
+
+    def _note_log(self, entry: _EpochsRead | _KnownCut) -> None:
+        stay = self._stays.get(entry.key)
+        if stay is None or stay.frontier.term != entry.term:
+            return
+        if isinstance(entry, _KnownCut):
+            stay.frontier.cut_known(entry.offset)
+            stay.has_news = True
+        else:
+            for offset, epoch in entry.steps:
+                stay.epochs.read(offset, epoch)
 
     def _put_in_flight(self, entry: _InFlight) -> None:
         stay = self._stays.get(entry.key)
@@ -299,7 +347,17 @@ class OffsetCommitter(Generic[Key]):
             metadata = ""
             if self._metadata_length and not self._whole_polls:
                 metadata = encode(offset, frontier.done_ahead(), self._metadata_length).text
-            yield Decision(key, frontier.term, offset, metadata, stay.published == (offset, metadata))
+            is_repeat = stay.published == (offset, metadata)
+            yield Decision(key, frontier.term, offset, metadata, is_repeat, self._epoch(stay, offset, metadata))
+
+    @staticmethod
+    def _epoch(stay: _Stay, offset: int, metadata: str) -> int:
+        epoch = stay.epochs.before(offset)
+        if metadata:
+            epoch = max(epoch, stay.epochs.before(stay.frontier.position))
+            if stay.frontier.knows_beyond:
+                epoch = max(epoch, stay.known_epoch)
+        return epoch
 
     @staticmethod
     def _confirmed(stay: _Stay) -> int:

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
 from seamark.errors import ConfigError, SeamarkError, UsageError
-from seamark.parallel.actions import Action
+from seamark.parallel import at_exit
+from seamark.parallel.actions import Action, StopReason
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
 from seamark.parallel.handler_calls import Argument, Handler, UnreadableRecord, where_to_run
 from seamark.parallel.interpreter import tuned
@@ -36,10 +39,15 @@ _log = logging.getLogger("seamark.parallel")
 
 # How long a question to the owner may wait: it answers between two events, and a commit is the longest of them.
 _ANSWER_S = 15.0
+# How often a condition that somebody waits for is looked at.
+_LOOK_S = 0.02
 
 
 class ConsumerStopped(SeamarkError):
-    """The consumer ended by itself; ``reason`` says why, ``summary`` how far it got."""
+    """The consumer ended by itself; ``reason`` says why, ``summary`` how far it got.
+
+    ``__cause__`` is the error behind it: the handler's own exception, what the broker or the client said.
+    """
 
     def __init__(self, reason: str, summary: Summary) -> None:
         super().__init__(f"the parallel consumer stopped: {reason}")
@@ -55,6 +63,9 @@ class ParallelConsumer:
     """Runs ``handler`` on the records of ``topics``, many at once, and commits no further than what is done.
 
     It is started once, by ``run``, ``start`` or ``with``. Settings that cannot be are a ConfigError when it is made.
+
+    If it ends by itself, ``run``, ``wait`` and ``wait_until`` raise ConsumerStopped, each time. ``stop`` and the end of
+    a ``with`` block raise it if nobody has been told yet.
     """
 
     def __init__(
@@ -119,6 +130,8 @@ class ParallelConsumer:
         self._known_status: Status | None = None
         self._starting = threading.Lock()
         self._owner: int | None = None
+        # Whether somebody was told that it ended by itself.
+        self._is_told = False
 
     # -- running
 
@@ -127,14 +140,12 @@ class ParallelConsumer:
         runtime = self._begin()
         with DrainOnSignal(self._ask_to_stop):
             self._own(runtime)
-        summary = self._summary
-        assert summary is not None
-        if summary.reason is not None:
-            raise ConsumerStopped(summary.reason, summary)
-        return summary
+        self._raise_failure()
+        assert self._summary is not None
+        return self._summary
 
     def start(self) -> Self:
-        """Work in a thread of its own. That it ended by itself is seen in ``status`` and ``wait``, and in the log."""
+        """Work in a thread of its own. A program that ends without ``stop`` drains it first, and says so in the log."""
         runtime = self._begin()
         self._thread = threading.Thread(target=self._own, args=(runtime,), name="seamark-parallel", daemon=True)
         self._thread.start()
@@ -144,16 +155,39 @@ class ParallelConsumer:
         """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does."""
         if not self._ended.wait(timeout):
             return None
-        summary = self._summary
-        if summary is not None and summary.reason is not None:
-            raise ConsumerStopped(summary.reason, summary)
-        return summary
+        self._raise_failure()
+        return self._summary
+
+    def wait_until(self, condition: Callable[[], object], timeout: float | None = None) -> bool:
+        """Wait until ``condition()`` is true; False if it is not in ``timeout`` seconds, or the consumer is stopped.
+
+        ``condition`` is called about fifty times a second, by the calling thread. If the consumer ends by itself before
+        it is true, ConsumerStopped is raised.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not condition():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if self._ended.wait(min(_LOOK_S, left)):
+                if condition():
+                    break
+                self._raise_failure()
+                return False
+        return True
 
     def stop(self, drain: float | None = None) -> Summary | None:
         """Start nothing more, let handlers end for at most ``drain`` seconds, commit, leave the group.
 
-        Waits for the end, but not if it is called by a handler, for which the end waits.
+        Waits for the end, but not if it is called by a handler, for which the end waits. Raises ConsumerStopped if the
+        consumer has ended by itself and nothing has raised that before.
         """
+        summary = self._stop(drain)
+        if not self._is_told:
+            self._raise_failure()
+        return summary
+
+    def _stop(self, drain: float | None = None) -> Summary | None:
         if drain is not None and (isinstance(drain, bool) or not isinstance(drain, int | float) or drain < 0):
             raise ConfigError("drain", drain, "must be a number of seconds that is not negative")
         with self._starting:
@@ -180,7 +214,40 @@ class ParallelConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self._stop()
+        failure = self._failure()
+        if failure is None or self._is_told:
+            return
+        self._is_told = True
+        if error is None:
+            raise failure
+        # What the block raised comes first; the log has the whole story of the other.
+        error.add_note(f"Before this, the parallel consumer of group {self._group!r} had failed: {failure.reason}")
+
+    def _failure(self) -> ConsumerStopped | None:
+        """What tells that it ended by itself, with the cause; None if it has not."""
+        runtime, summary = self._runtime, self._summary
+        if runtime is None or summary is None or summary.reason is None:
+            return None
+        failure = ConsumerStopped(summary.reason, summary)
+        failure.__cause__ = runtime.cause
+        return failure
+
+    def _raise_failure(self) -> None:
+        failure = self._failure()
+        if failure is not None:
+            self._is_told = True
+            raise failure
+
+    def _end_with_program(self) -> None:
+        """By the interpreter, when the program ends and nobody has stopped it."""
+        _log.warning(
+            "The program ends while the parallel consumer of group %r runs. It drains for up to %g s, commits and "
+            "leaves its group; call stop() or use it in a with block to see how it ends.",
+            self._group,
+            self.settings.drain,
+        )
+        self._stop()
 
     def _begin(self) -> Runtime:
         with self._starting:
@@ -197,6 +264,7 @@ class ParallelConsumer:
                 revoke_s=self._revoke_s,
             )
             self._state = State.RUNNING
+        at_exit.started(self, ParallelConsumer._end_with_program)
         return self._runtime
 
     def _make_pool(self, mailbox: Mailbox, ahead: int) -> Pool:
@@ -219,13 +287,15 @@ class ParallelConsumer:
             with tuned(for_a_loop=self._place == "loop"):
                 runtime.run()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
-            _log.exception("The parallel consumer failed.")
             runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
+            runtime.cause = runtime.cause or error
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
             self._summary, self._last_status = last_words(runtime, self._state, self._group)
             level = logging.INFO if runtime.reason is None else logging.ERROR
-            _log.log(level, "The parallel consumer of group %r: %s", self._group, self._summary)
+            summary = self._summary
+            _log.log(level, "The parallel consumer of group %r: %s", self._group, summary, exc_info=runtime.cause)
+            at_exit.ended(self)
             self._ended.set()
             # Whoever asked when it was too late is answered all the same.
             while runtime.mailbox.commands:
@@ -257,6 +327,7 @@ class ParallelConsumer:
         """Give up a record that is running, waits for a retry or is parked; the frontier passes it."""
         runtime = self._running()
         self._order(lambda now: runtime.engine.skip(_read_partition(partition), offset, now))
+        _log.warning("%s offset %d was skipped by call: the frontier passes it", _read_partition(partition), offset)
 
     def dead_letter(self, partition: TopicPartition | tuple[str, int], offset: int, topic: str | None = None) -> None:
         """Write a record that is running, waits for a retry or is parked to the dead-letter topic and pass it."""
@@ -276,7 +347,7 @@ class ParallelConsumer:
     def _cannot_go_on(self, reason: str) -> None:
         runtime = self._runtime
         if runtime is not None:
-            runtime.mailbox.tell(lambda now: runtime.engine.stop(now, 0.0, reason))
+            runtime.mailbox.tell(lambda now: runtime.engine.stop(now, 0.0, StopReason(reason, None)))
 
     def _order(self, order: Any) -> None:
         """Have the owner do something that gives actions; what it raises is raised here."""

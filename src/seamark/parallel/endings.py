@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from seamark.errors import SeamarkError, UsageError
-from seamark.parallel.actions import WriteDeadLetter
+from seamark.parallel.actions import StopReason, WriteDeadLetter
 from seamark.parallel.budget import Budget
 from seamark.parallel.committer import OffsetCommitter
 from seamark.parallel.lanes import Lanes
@@ -74,7 +74,7 @@ class Endings:
         self._ratio.succeeded(count)
         return count
 
-    def judge(self, work: Work, error: BaseException, now: float, letters: list[WriteDeadLetter]) -> str | None:
+    def judge(self, work: Work, error: BaseException, now: float, letters: list[WriteDeadLetter]) -> StopReason | None:
         """An attempt failed: decide what follows."""
         if work in self.dead_lettering:
             # It was given up by call while it ran; the copy on its way decides.
@@ -95,13 +95,13 @@ class Endings:
             work.where = Where.PARKED
             return self.skip(work)
         self.park(work)
-        return None if isinstance(verdict, ParkRecord) else verdict.reason
+        return None if isinstance(verdict, ParkRecord) else StopReason(verdict.reason, error)
 
     def park(self, work: Work) -> None:
         work.where = Where.PARKED
         self.parked[work] = None
 
-    def skip(self, work: Work) -> str | None:
+    def skip(self, work: Work) -> StopReason | None:
         self._tally.skipped += 1
         return self._give_up(work)
 
@@ -116,7 +116,7 @@ class Endings:
         self._budget.hold(work.partition, work.size_bytes, 0)
         return WriteDeadLetter(work, topic, error or work.error or GivenUpByCall("it was given up by call"))
 
-    def written(self, work: Work, error: BaseException | None, *, is_live: bool) -> str | None:
+    def written(self, work: Work, error: BaseException | None, *, is_live: bool) -> StopReason | None:
         """The dead letter is stored, or ``error`` says why not: then the record is kept and everything stops."""
         size = self.dead_lettering.pop(work, None)
         if size is None:
@@ -129,7 +129,8 @@ class Endings:
         if error is not None:
             if work.where is Where.DEAD_LETTERING:
                 self.park(work)
-            return f"{work.partition} offset {work.offset} could not be written to its dead-letter topic: {error}"
+            text = f"{work.partition} offset {work.offset} could not be written to its dead-letter topic: {error}"
+            return StopReason(text, error)
         self._tally.dead_lettered += 1
         return self._give_up(work)
 
@@ -172,7 +173,7 @@ class Endings:
             raise UsageError(f"{partition} offset {offset} cannot be given up: it is {work.where.value}")
         return work
 
-    def _give_up(self, work: Work) -> str | None:
+    def _give_up(self, work: Work) -> StopReason | None:
         """The record will not be done, and the frontier may pass it."""
         if work.where is Where.OVER:
             return None
@@ -188,7 +189,8 @@ class Endings:
             self._lanes.release([work])
             self._budget.give_back(work.partition, work.size_bytes, work.count)
         self._ratio.ended(is_given_up=True)
-        return self._ratio.exceeded()
+        text = self._ratio.exceeded()
+        return None if text is None else StopReason(text, work.error)
 
     def _no_longer_waits(self, work: Work) -> None:
         if work.where is Where.RETRYING:

@@ -23,6 +23,7 @@ from seamark.parallel.actions import (
     ResumePartitions,
     StartCall,
     Stopped,
+    StopReason,
     WriteDeadLetter,
 )
 from seamark.parallel.budget import Budget
@@ -34,20 +35,20 @@ from seamark.parallel.intake import Intake
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.ports import Committed, Polled, PolledColumns
 from seamark.parallel.settings import DeadLetter, Retry, Settings
-from seamark.parallel.stall import Stall, holding_back
+from seamark.parallel.stall import Stall, StallWatch
 from seamark.parallel.starts import Starts
 from seamark.parallel.stays import Stays
 from seamark.parallel.tally import Tally
 from seamark.parallel.withheld import Withheld
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
-from seamark.wire import done_ahead
-from seamark.wire.done_ahead import DoneAhead
 
 
 @dataclass(slots=True)
 class _Stopping:
-    reason: str | None
+    """``reason`` is None if somebody asked for the stop."""
+
+    reason: StopReason | None
     deadline: float
     final_ticket: int | None = None
 
@@ -77,6 +78,7 @@ class Engine:
         )
         self._tickets = CommitTickets(self._committer, settings.commit, now)
         self._lanes = Lanes(settings.concurrency + ahead)
+        self.stall_watch = StallWatch(self._committer, self._lanes, settings.concurrency, now)
         self._starts = Starts(self._lanes, settings.batch)
         self._budget = Budget(settings.buffer_bytes, settings.buffer_records)
         self._endings = Endings(
@@ -108,13 +110,9 @@ class Engine:
     # What the group says.
 
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
-        for partition, (offset, metadata) in committed.items():
+        for partition, found in committed.items():
             self._end_stay(partition)
-            found = done_ahead.read(metadata, offset) if offset >= 0 else None
-            if isinstance(found, done_ahead.Refusal) and found.kind != "empty":
-                self.tally.foreign_metadata += 1
-            known = found if isinstance(found, DoneAhead) else None
-            self._stays.begin(partition, offset, known, (offset, metadata) if offset >= 0 else None)
+            self.tally.foreign_metadata += self._stays.begin_from(partition, found)
             self._budget.assigned([partition])
         return self._step(now)
 
@@ -170,6 +168,7 @@ class Engine:
     def succeeded_all(self, calls: Sequence[StartCall], now: float) -> list[Action]:
         """As ``succeeded`` for each; a shell that reports what came together saves a step per call."""
         over = Where.OVER
+        self.stall_watch.last_end = now
         # Partition by partition: a look-up for each record would cost as much as all the rest.
         for partition, works in self._lanes.end_calls(calls).items():
             stay = self._stays.get(partition)
@@ -186,6 +185,7 @@ class Engine:
     def failed(self, call: StartCall, error: BaseException, now: float) -> list[Action]:
         """The handler raised, timed out or died; whatever it did, its records are not done."""
         letters: list[WriteDeadLetter] = []
+        self.stall_watch.last_end = now
         self._lanes.hold(call.works)
         self.tally.late += sum(work.count for work in call.works if not self._stays.is_live(work))
         self.tally.failed += 1
@@ -207,6 +207,9 @@ class Engine:
         """These calls were never begun. What may run waits again; the rest is dropped, unfinished."""
         for call in calls:
             self._lanes.hold(call.works)
+            for work in call.works:
+                if work.error is None:
+                    work.started = None
             self._lanes.retry(
                 self._let_go(call.works, lambda work: self._stays.may_run(work) and work.where is not Where.OVER)
             )
@@ -247,7 +250,7 @@ class Engine:
     def tick(self, now: float) -> list[Action]:
         return self._step(now)
 
-    def stop(self, now: float, drain: float | None = None, reason: str | None = None) -> list[Action]:
+    def stop(self, now: float, drain: float | None = None, reason: StopReason | None = None) -> list[Action]:
         """Start nothing more, wait for what is running, commit, end. Asked again, the earlier deadline counts."""
         self._begin_stop(now, reason, drain)
         return self._step(now)
@@ -266,8 +269,8 @@ class Engine:
         return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
 
     def stalls(self, now: float, after: float | None = None) -> list[Stall]:
-        limit = self.settings.stall_after if after is None else after
-        return holding_back(self._committer.frontiers(), now, limit)
+        """What has held partitions back for ``after`` seconds, or for the stall limit; to be asked now and then."""
+        return self.stall_watch.holding(now, self.settings.stall_after if after is None else after)
 
     # What the shell reads.
 
@@ -356,7 +359,7 @@ class Engine:
 
     # Each step.
 
-    def _begin_stop(self, now: float, reason: str | None, drain: float | None = None) -> None:
+    def _begin_stop(self, now: float, reason: StopReason | None, drain: float | None = None) -> None:
         deadline = now + (self.settings.drain if drain is None else drain)
         if self._stopping is None:
             self._stopping = _Stopping(reason, deadline)
@@ -364,7 +367,7 @@ class Engine:
         else:
             self._stopping.deadline = min(self._stopping.deadline, deadline)
 
-    def _stop_for(self, reason: str | None, now: float) -> None:
+    def _stop_for(self, reason: StopReason | None, now: float) -> None:
         if reason is not None:
             self._begin_stop(now, reason)
 
@@ -399,7 +402,7 @@ class Engine:
         except BrokenPromise as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
-            actions.append(Stopped(f"the committer cannot go on: {broken}"))
+            actions.append(Stopped(f"the committer cannot go on: {broken}", broken))
             return None
         if action is None:
             # All that was polled is committed already.
@@ -424,4 +427,4 @@ class Engine:
             stopping.final_ticket = self._commit(now, actions, must_wait=True) or 0
         if not self._is_over and not self._tickets.has(stopping.final_ticket):
             self._is_over = True
-            actions.append(Stopped(stopping.reason))
+            actions.append(Stopped(None) if stopping.reason is None else Stopped(*stopping.reason))

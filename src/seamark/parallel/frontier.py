@@ -83,6 +83,9 @@ class Frontier(Generic[Item]):
         # The offset that was first when it was last looked for; it is first as long as it is in flight.
         self._first = -1
         self._walks = 0
+        self._know(known_done)
+
+    def _know(self, known_done: DoneAhead | None) -> None:
         self._known_done = known_done or None
         self._known_stop = known_done.ranges[-1][1] if known_done else 0
 
@@ -159,6 +162,16 @@ class Frontier(Generic[Item]):
             raise BrokenPromise(f"term {term} does not follow term {self.term}")
         self._start(term, position, known_done)
 
+    def cut_known(self, offset: int) -> None:
+        """Forget what ``known_done`` says of ``offset`` and beyond: other records are there now."""
+        if self._known_done is not None:
+            self._know(self._known_done.below(offset))
+
+    @property
+    def knows_beyond(self) -> bool:
+        """Whether ``known_done`` says something of offsets that were not polled yet."""
+        return self._known_stop > self.position
+
     @property
     def frontier(self) -> int:
         """The first offset that is not safely done: what may be committed."""
@@ -199,7 +212,7 @@ class Frontier(Generic[Item]):
         if len(offsets) == len(self._in_flight):
             if offsets and self.position > offsets[-1] + 1:
                 ranges.append((offsets[-1] + 1, self.position))
-            if self._known_stop > self.position:
+            if self.knows_beyond:
                 ranges += self._known_beyond(max(self.position, frontier + 1))
         return DoneAhead(frontier, ranges[:MAX_RANGES])
 
@@ -229,8 +242,7 @@ class Frontier(Generic[Item]):
             self.spared += 1
             return True
         if offset >= self._known_stop:
-            self._known_done = None
-            self._known_stop = 0
+            self._know(None)
         return False
 
     def _done_before_polled(self, offset: int) -> BrokenPromise:

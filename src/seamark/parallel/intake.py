@@ -6,6 +6,7 @@ says are done. A poll from an earlier offset than expected is a seek, or a log t
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
@@ -17,12 +18,15 @@ from seamark.parallel.endings import Endings
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.order import lane_of
 from seamark.parallel.ports import Message, Polled, PolledColumns
+from seamark.parallel.read_epochs import Step, steps_of
 from seamark.parallel.settings import Order, Settings
 from seamark.parallel.stays import Stay, Stays
 from seamark.parallel.tally import Tally
 from seamark.parallel.withheld import Withheld, WithheldPoll
 from seamark.parallel.work import Piece, Where, Work
 from seamark.topic_partition import TopicPartition
+
+_log = logging.getLogger("seamark.parallel")
 
 
 class Intake:
@@ -60,6 +64,8 @@ class Intake:
         if stay is None:
             return
         offsets = [record.offset for record in records]
+        if records:
+            self._look_at_epochs(polled.partition, stay, steps_of(records))
         known = stay.known_done
         if known is None:
             works = self._works_of(stay, polled.partition, records, offsets, now)
@@ -79,6 +85,8 @@ class Intake:
         stay = self._ready_stay(columns.partition, len(offsets), offsets[0] if offsets else None)
         if stay is None:
             return
+        if offsets:
+            self._look_at_epochs(columns.partition, stay, [(offsets[0], columns.leader_epoch)])
         # Order.PARTITION or NONE: neither looks at a key.
         works = pieces_of(without_known(columns, stay.known_done), stay.term, self._call_size, self._lane_of(None), now)
         kept = sum(work.count for work in works)
@@ -109,14 +117,44 @@ class Intake:
             self._tally.unowned += count
             return None
         if first is not None and first < stay.position:
-            return self._start_over(partition, stay.term, first)
+            return self._start_over(partition, stay, first)
         return stay
 
-    def _start_over(self, partition: TopicPartition, term: int, position: int) -> Stay:
+    def _look_at_epochs(self, partition: TopicPartition, stay: Stay, steps: Sequence[Step]) -> None:
+        """What an earlier commit's map says is done was written up to that commit's leader epoch.
+
+        A record of a later epoch that stands where the map says done, or before, has replaced what was done.
+        """
+        self._stays.read_epochs(partition, stay, steps)
+        if stay.known_done is None or stay.known_epoch < 0 or steps[-1][1] <= stay.known_epoch:
+            return
+        offset, epoch = next(step for step in steps if step[1] > stay.known_epoch)
+        dropped = self._stays.cut_known(partition, stay, offset)
+        if dropped:
+            _log.warning(
+                "The log of %s was truncated at offset %d or below: the record there is of leader epoch %d, the "
+                "commit that this consumer started from is of epoch %d. %d offsets from there on which that commit "
+                "calls done belong to records that are gone; the records that took their places are processed.",
+                partition,
+                offset,
+                epoch,
+                stay.known_epoch,
+                dropped,
+            )
+
+    def _start_over(self, partition: TopicPartition, before: Stay, position: int) -> Stay:
         """The partition is read from an earlier offset: a seek, or a log that was cut.
 
         What was polled from there on comes again. What stands below does not: it goes on in the new term.
         """
+        term = before.term
+        _log.warning(
+            "%s is read again from offset %d, below the position %d: its log was truncated, or the position was out "
+            "of its range. Records from there on are processed, whatever was done at these offsets before.",
+            partition,
+            position,
+            before.position,
+        )
         self._drop_waiting(partition, position)
         below = [
             work
@@ -128,7 +166,8 @@ class Intake:
         for work in kept.values():
             self._cut(work, position, is_in_lane=work.where is Where.WAITING)
         offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in kept.values()))
-        stay = self._stays.begin(partition, min((*offsets, *self._withheld.offsets(partition), position)))
+        start = min((*offsets, *self._withheld.offsets(partition), position))
+        stay = self._stays.begin(partition, start, epochs=before.epochs.below(position))
         withheld = [work for work in self._withheld.renew(partition, stay.term) if work.term == term]
         for work in withheld:
             if work.offset < position:

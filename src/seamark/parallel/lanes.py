@@ -112,7 +112,7 @@ class Lanes:
         self._ready_count += ready_count
         self._waiting_count += count
 
-    def take_singles(self) -> list[StartCall]:
+    def take_singles(self, now: float) -> list[StartCall]:
         """All that may start, each record in a call of its own."""
         free = min(self._ready_count, self.concurrency - self._calls)
         if free <= 0:
@@ -128,6 +128,8 @@ class Lanes:
             else:
                 partition.is_in_turn = False
             work.where = where
+            if work.started is None:
+                work.started = now
             running[work] = None
             works.append(work)
         self._ready_count -= free
@@ -135,12 +137,12 @@ class Lanes:
         self._calls += free
         return calls_of_one(works)
 
-    def take(self) -> Work | None:
+    def take(self, now: float = 0.0) -> Work | None:
         """One record to run in a call of its own, or None if nothing may start."""
-        batch = self.take_batch(1)
+        batch = self.take_batch(1, now)
         return batch[0] if batch else None
 
-    def take_batch(self, limit: int) -> list[Work]:
+    def take_batch(self, limit: int, now: float = 0.0) -> list[Work]:
         """Up to ``limit`` records for one handler call; empty if nothing may start.
 
         Records of one lane that follow each other may come in one batch, side by side: the handler gets them in order.
@@ -179,6 +181,8 @@ class Lanes:
             where, running = Where.RUNNING, self._running
             for work in batch:
                 work.where = where
+                if work.started is None:
+                    work.started = now
                 running[work] = None
         return batch
 

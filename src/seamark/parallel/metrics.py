@@ -95,7 +95,7 @@ def _stalls(status: Status) -> Iterator[str]:
     yield _family(
         "stalled_partitions",
         "gauge",
-        "Partitions held back by one record for longer than the limit.",
+        "Partitions whose frontier has been held back by one record for longer than the stall limit.",
         [({"group": status.group}, len(status.stalls))],
     )
     ages, offsets = [], []
@@ -103,8 +103,8 @@ def _stalls(status: Status) -> Iterator[str]:
         labels = _labels(status, each.stall.partition.topic, each.stall.partition.partition)
         ages.append((labels, round(each.stall.age, 3)))
         offsets.append((labels, each.stall.offset))
-    yield _family("oldest_record_seconds", "gauge", "Age of the record that holds the frontier back.", ages)
-    yield _family("oldest_record_offset", "gauge", "Offset of the record that holds the frontier back.", offsets)
+    yield _family("stall_seconds", "gauge", "How long the record at the frontier has held it back.", ages)
+    yield _family("stall_offset", "gauge", "Offset of the record at the frontier.", offsets)
 
 
 def _known(status: Status, figure: Callable[[PartitionStatus], int]) -> list[tuple[dict[str, object], float]]:

@@ -19,6 +19,9 @@ class MetadataTooLong(SeamarkError):
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+# The leader epoch of a record or a commit that does not name one.
+NO_EPOCH = -1
+
 
 class Message(Protocol):
     """A polled record; both clients' own record types are one."""
@@ -33,6 +36,8 @@ class Message(Protocol):
     def headers(self) -> Headers: ...
     @property
     def timestamp_ms(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
 
 
 class Committed(NamedTuple):
@@ -40,6 +45,7 @@ class Committed(NamedTuple):
 
     offset: int
     metadata: str = ""
+    leader_epoch: int = NO_EPOCH
 
 
 class Polled(NamedTuple):
@@ -53,13 +59,17 @@ class Polled(NamedTuple):
 class ToCommit(NamedTuple):
     offset: int
     metadata: str
+    leader_epoch: int = NO_EPOCH
 
 
 class Rebalance(Protocol):
     """What the runtime wants to hear; called from inside ``poll`` and ``close``, on the thread that called those."""
 
     def on_assigned(self, committed: Mapping[TopicPartition, Committed]) -> None:
-        """These partitions are ours from now on; they start at ``committed``, or at their reset position."""
+        """These partitions are ours from now on; they start at ``committed``, or at their reset position.
+
+        Where the log was truncated below ``committed``, records from the truncation on are polled.
+        """
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """These go away when this returns; commits still count until then."""
@@ -69,12 +79,16 @@ class Rebalance(Protocol):
 
 
 class PolledColumns(NamedTuple):
-    """Records of one partition as a ``pyarrow.RecordBatch``, with their offsets, upwards; ``position`` as above."""
+    """Records of one partition as a ``pyarrow.RecordBatch``, with their offsets, upwards; ``position`` as above.
+
+    ``leader_epoch`` is that of the last record; those before it may have been written under earlier ones.
+    """
 
     partition: TopicPartition
     batch: Any
     offsets: list[int]
     position: int = -1
+    leader_epoch: int = NO_EPOCH
 
 
 CommitDone = Callable[[Mapping[TopicPartition, BaseException | None]], object]

@@ -20,11 +20,13 @@ from seamark.parallel.actions import (
     ResumePartitions,
     StartCall,
     Stopped,
+    StopReason,
     WriteDeadLetter,
 )
 from seamark.parallel.commit_news import CommitNews
 from seamark.parallel.dead_letters import encode, provenance_of
 from seamark.parallel.engine import Engine
+from seamark.parallel.failure_log import FailureLog
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import Pool
 from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort
@@ -73,6 +75,7 @@ class Runtime:
         self.engine = Engine(settings, self.started, chance=random.random, seconds=clock, ahead=ahead)
         self.pool = make_pool(self.mailbox)
         self.reason: str | None = None
+        self.cause: BaseException | None = None
         self.last_error: str | None = None
         self.news = CommitNews(settings.commit.on_commit)
         self._port = port
@@ -84,6 +87,7 @@ class Runtime:
         self._next_bare_poll = 0.0
         self._has_withdrawn = False
         self._stall_log = StallLog(self.engine, self.pool)
+        self._failures = FailureLog()
         self._columns = port if settings.wants_columns and isinstance(port, ColumnsPort) else None
 
     # -- the loop
@@ -95,6 +99,7 @@ class Runtime:
             while not self.engine.is_over:
                 self._turn()
         finally:
+            self._failures.close()
             # Leaving revokes; what was over is committed already.
             try:
                 self._port.close(CLOSE_S)
@@ -108,6 +113,7 @@ class Runtime:
         if now >= engine.next_at():
             self._perform(engine.tick(now))
         self._stall_log.look(now)
+        self._failures.look(now)
         if engine.is_stopping and not self._has_withdrawn:
             self._has_withdrawn = True
             self._withdraw()
@@ -158,8 +164,7 @@ class Runtime:
             _log.warning("Polling failed and is tried again: %s", error)
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
-        _log.error("Polling failed, the consumer stops: %s", error, exc_info=error)
-        self._perform(self.engine.stop(now, reason=f"polling failed: {error}"))
+        self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
 
     def log_ends(self) -> Mapping[TopicPartition, int]:
         """Where logs ended when they were last read, as far as the client knows without asking."""
@@ -176,7 +181,10 @@ class Runtime:
         while mailbox.failed:
             call, error = mailbox.failed.popleft()
             self.last_error = f"{type(error).__name__}: {error}"
-            self._perform(engine.failed(call, error, self.clock()))
+            now = self.clock()
+            actions = engine.failed(call, error, now)
+            self._failures.failed(call, error, now, is_stopping=engine.is_stopping)
+            self._perform(actions)
         while mailbox.commands:
             self._perform(mailbox.commands.popleft()(self.clock()))
 
@@ -251,8 +259,8 @@ class Runtime:
                 self._commit(action)
             case WriteDeadLetter():
                 self._write_dead_letter(action)
-            case Stopped(reason):
-                self.reason = reason
+            case Stopped(reason, cause):
+                self.reason, self.cause = reason, cause
 
     def _commit(self, action: CommitOffsets) -> None:
         sent = self.clock()
@@ -280,8 +288,15 @@ class Runtime:
             failed_at_ms=int(time.time() * 1000),
         )
 
+        def written(error: BaseException | None, now: float) -> list[Action]:
+            if error is None:
+                self._failures.dead_letter_written(work, action.topic, action.error, now)
+            else:
+                self._failures.dead_letter_refused(work, action.topic, error, now)
+            return self.engine.dead_letter_written(work, error, now)
+
         def done(error: BaseException | None) -> None:
-            self.mailbox.tell(lambda now: self.engine.dead_letter_written(work, error, now))
+            self.mailbox.tell(lambda now: written(error, now))
 
         headers = encode(provenance, record.headers)
         try:

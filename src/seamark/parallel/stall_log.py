@@ -1,10 +1,11 @@
-"""The stall watch's voice: a record that holds its partition back is named in the log, once per stall limit."""
+"""The stall watch's voice: a record that holds its partition back is named in the log, once, and so is its end."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from seamark.parallel.engine import Engine
 from seamark.parallel.pools import Pool
@@ -15,6 +16,7 @@ from seamark.topic_partition import TopicPartition
 _log = logging.getLogger("seamark.parallel")
 
 _LOOK_S = 1.0
+_SHORTEST_LOOK_S = 0.05
 
 
 def with_places(stalls: Iterable[Stall], engine: Engine, pool: Pool) -> list[StallStatus]:
@@ -28,27 +30,41 @@ def with_places(stalls: Iterable[Stall], engine: Engine, pool: Pool) -> list[Sta
     return found
 
 
+class _Told(NamedTuple):
+    term: int
+    offset: int
+    since: float
+
+
 class StallLog:
+    """A warning when a record has held its partition back for the stall limit, a line when the partition moves on."""
+
     def __init__(self, engine: Engine, pool: Pool) -> None:
         self._engine = engine
         self._pool = pool
         self._after = engine.settings.stall_after
         self._next_look = -math.inf
-        self._told: dict[tuple[TopicPartition, int], float] = {}
+        self._told: dict[TopicPartition, _Told] = {}
+        engine.stall_watch.has_begun = lambda work: pool.stands_at(work) is not None
 
     def look(self, now: float) -> None:
-        if now < self._next_look or math.isinf(self._after):
+        if now < self._next_look:
             return
-        self._next_look = now + min(_LOOK_S, max(self._after, 0.05))
-        stalls = self._engine.stalls(now)
-        self._told = {
-            place: told
-            for place, told in self._told.items()
-            if any((stall.partition, stall.offset) == place for stall in stalls)
-        }
-        news = [
-            stall for stall in stalls if now - self._told.get((stall.partition, stall.offset), -math.inf) >= self._after
-        ]
-        for told in with_places(news, self._engine, self._pool):
-            self._told[told.stall.partition, told.stall.offset] = now
-            _log.warning("%s", told)
+        # Also without a limit: it is by looking that the watch learns when frontiers move.
+        self._next_look = now + min(_LOOK_S, max(self._after / 4, _SHORTEST_LOOK_S))
+        stalls = {stall.partition: stall for stall in self._engine.stalls(now)}
+        terms = self._engine.terms()
+        for partition, told in list(self._told.items()):
+            stall = stalls.get(partition)
+            if stall is None or (terms.get(partition), stall.offset) != told[:2]:
+                del self._told[partition]
+                self._say_over(partition, told, now, is_ours=partition in terms)
+        news = [stall for stall in stalls.values() if stall.partition not in self._told]
+        for status in with_places(news, self._engine, self._pool):
+            stall = status.stall
+            self._told[stall.partition] = _Told(terms[stall.partition], stall.offset, now - stall.age)
+            _log.warning("%s", status)
+
+    def _say_over(self, partition: TopicPartition, told: _Told, now: float, *, is_ours: bool) -> None:
+        how = "moves on" if is_ours else "is no longer assigned to this consumer"
+        _log.info("%s %s: offset %d held it back for %.1f s", partition, how, told.offset, now - told.since)

@@ -20,7 +20,7 @@ class Starts:
         """The calls that start now."""
         lanes = self._lanes
         if self._is_single:
-            return lanes.take_singles()
+            return lanes.take_singles(now)
         started: list[StartCall] = []
         while lanes.ready_count and lanes.calls < lanes.concurrency:
             if lanes.waiting_count < self._size:
@@ -29,7 +29,7 @@ class Starts:
                 if now - self._filling_since < self._wait:
                     return started
             self._filling_since = None
-            started.append(StartCall(lanes.take_batch(self._size)))
+            started.append(StartCall(lanes.take_batch(self._size, now)))
         self._filling_since = None
         return started
 

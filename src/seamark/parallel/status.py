@@ -58,7 +58,7 @@ class StallStatus:
 
 @dataclass(frozen=True, slots=True)
 class ParkedRecord:
-    """A record that waits for ``skip``, ``dead_letter`` or a restart."""
+    """A record that waits for ``skip``, ``dead_letter`` or a restart; ``age`` counts from its first attempt."""
 
     partition: TopicPartition
     offset: int
@@ -83,11 +83,12 @@ class CommitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``tally`` has the fields of ``seamark.parallel.tally.Tally``. ``stalls`` are older than the stall limit.
+    """``tally`` has the fields of ``seamark.parallel.tally.Tally``.
 
-    ``holding`` are the records that hold each partition back, however young. ``running`` counts handler calls under
-    way, those that wait for a free handler included; ``waiting`` are records whose turn has not come. ``last_error`` is
-    the last thing that went wrong, ``reason`` why the consumer ended by itself.
+    ``holding`` are the records at the frontiers, with how long each has held its partition back, however short;
+    ``stalls`` are those that have done so for the stall limit: see ``seamark.parallel.stall``. ``running`` counts
+    handler calls under way, those that wait for a free handler included; ``waiting`` are records whose turn has not
+    come. ``last_error`` is the last thing that went wrong, ``reason`` why the consumer ended by itself.
     """
 
     state: State

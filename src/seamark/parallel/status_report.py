@@ -101,4 +101,4 @@ def _commits(runtime: Runtime, now: float) -> CommitStatus:
 
 def _parked(work: Work, now: float) -> ParkedRecord:
     error = None if work.error is None else f"{type(work.error).__name__}: {work.error}"
-    return ParkedRecord(work.partition, work.offset, work.attempts, error, now - work.since)
+    return ParkedRecord(work.partition, work.offset, work.attempts, error, now - work.begun)

@@ -47,6 +47,7 @@ class Work:
         "record",
         "since",
         "size_bytes",
+        "started",
         "term",
         "where",
     )
@@ -68,13 +69,19 @@ class Work:
         # What it must not overtake; None if it may overtake anything.
         self.lane = lane
         self.size_bytes = size_bytes
-        # When it was polled.
+        # When it was polled, and when its first attempt was handed to a handler.
         self.since = since
+        self.started: float | None = None
         self.attempts = 0
         self.where = _WAITING
         self.error: BaseException | None = None
         # Set when its batch failed: it is then run by itself, so that one bad record is not blamed on the others.
         self.alone = False
+
+    @property
+    def begun(self) -> float:
+        """When its first attempt was handed to a handler, or when it was polled if none was."""
+        return self.since if self.started is None else self.started
 
     def __repr__(self) -> str:
         return f"Work({self.partition} @ {self.offset}, term={self.term}, {self.where.value}, attempts={self.attempts})"

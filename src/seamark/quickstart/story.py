@@ -24,7 +24,7 @@ from typing import Any
 from seamark.client import Admin
 from seamark.errors import MissingExtra
 from seamark.monitor.scan import GroupView, scan
-from seamark.parallel import ParallelConsumer
+from seamark.parallel import ConsumerStopped, ParallelConsumer
 from seamark.quickstart.audit import Audited, AuditImpossible, audit, new_lake
 from seamark.quickstart.cluster import PARTITIONS, Cluster, create_topic, embedded, given
 from seamark.quickstart.consumers import THREADS, careful, is_blocked, poisoned, wait_until
@@ -317,10 +317,11 @@ def _view(admin: Admin, group: str) -> GroupView:
 @contextlib.contextmanager
 def _at_work(consumer: ParallelConsumer) -> Iterator[ParallelConsumer]:
     """Started; drained at the end, or broken off if there was an error."""
-    consumer.start()
-    try:
-        yield consumer
-    except BaseException:
-        consumer.stop(drain=_BREAK_OFF_S)
-        raise
-    consumer.stop()
+    with consumer:
+        try:
+            yield consumer
+        except BaseException:
+            # The block's end would wait for handlers longer, and raise what is raised here already.
+            with contextlib.suppress(ConsumerStopped):
+                consumer.stop(drain=_BREAK_OFF_S)
+            raise

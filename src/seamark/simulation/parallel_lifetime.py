@@ -170,7 +170,8 @@ class ParallelLifetime:
         """Why this is not the end yet."""
         for partition, log in self.logs.items():
             committed = self.group.committed.get(partition)
-            if log.log_end > log.log_start and (committed is None or committed.offset < log.log_end):
+            reached = -1 if committed is None else log.still_there(committed.offset, committed.leader_epoch)
+            if log.log_end > log.log_start and reached < log.log_end:
                 return f"{partition} is committed up to {committed}, its log ends at {log.log_end}"
         for member in self.members:
             budget = member.engine.budget

@@ -1,9 +1,8 @@
 """The log that simulated parallel consumers read: offsets with gaps, compaction, retention, and ends that are cut off.
 
 Records are objects with an identity: after a cut another record may stand at the same offset, and what became of the
-first says nothing about the second. Two marks tell the checks what cannot be asked for: ``is_gone``, the record is no
-longer in the log; ``is_unpromised``, it was written below an offset that had been read before a cut, so a group that
-had committed beyond may never see it.
+first says nothing about the second. ``is_gone`` marks those that are no longer in the log. Each cut is an unclean
+election: what is written afterwards has the next leader epoch, by which clients tell the second from the first.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class SimulatedRecord:
         "headers",
         "is_gone",
         "is_poison",
-        "is_unpromised",
         "key",
         "leader_epoch",
         "offset",
@@ -44,6 +42,7 @@ class SimulatedRecord:
         value: Any,
         headers: Headers = (),
         timestamp_ms: int = 0,
+        leader_epoch: int = 0,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -53,10 +52,9 @@ class SimulatedRecord:
         self.headers = headers
         self.timestamp_ms = timestamp_ms
         self.timestamp_type = 0
-        self.leader_epoch = 0
+        self.leader_epoch = leader_epoch
         self.is_poison = False
         self.is_gone = False
-        self.is_unpromised = False
 
     def __repr__(self) -> str:
         return f"Record({self.topic}-{self.partition} @ {self.offset}, key={self.key!r}, value={self.value!r})"
@@ -69,15 +67,16 @@ class PartitionLog:
         self.log_end = start
         self.records: list[SimulatedRecord] = []
         self._offsets: list[int] = []
-        # Offsets below were written once and cut.
-        self._rewritten_below = 0
+        # Each leader epoch begins at its place in the list's offset.
+        self._epoch_starts = [start]
 
     def append(
         self, key: Any, value: Any, headers: Headers = (), timestamp_ms: int = 0, *, is_poison: bool = False
     ) -> SimulatedRecord:
-        record = SimulatedRecord(self.name.topic, self.name.partition, self.log_end, key, value, headers, timestamp_ms)
+        topic, partition = self.name
+        epoch = len(self._epoch_starts) - 1
+        record = SimulatedRecord(topic, partition, self.log_end, key, value, headers, timestamp_ms, epoch)
         record.is_poison = is_poison
-        record.is_unpromised = record.offset < self._rewritten_below
         self.records.append(record)
         self._offsets.append(record.offset)
         self.log_end += 1
@@ -121,10 +120,17 @@ class PartitionLog:
         self._keep([record for record in self.records if record.offset >= self.log_start])
 
     def cut(self, offset: int) -> None:
-        """An unclean change of leader: the log ends at ``offset``."""
-        self._rewritten_below = max(self._rewritten_below, self.log_end)
+        """An unclean change of leader: the log ends at ``offset``, and a new leader epoch begins there."""
         self._keep(self.below(offset))
         self.log_end = max(offset, self.log_start)
+        self._epoch_starts = [min(start, self.log_end) for start in self._epoch_starts]
+        self._epoch_starts.append(self.log_end)
+
+    def still_there(self, offset: int, leader_epoch: int) -> int:
+        """How much is left of what was read up to ``offset`` when the last record's leader epoch was this one."""
+        if leader_epoch < 0 or leader_epoch + 1 >= len(self._epoch_starts):
+            return offset
+        return min(offset, self._epoch_starts[leader_epoch + 1])
 
     def _keep(self, kept: list[SimulatedRecord]) -> None:
         for record in self.records:

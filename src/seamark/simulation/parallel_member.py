@@ -25,7 +25,7 @@ from seamark.parallel.actions import (
 )
 from seamark.parallel.engine import Engine
 from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Committed, Polled, PolledColumns
+from seamark.parallel.ports import Committed, Message, Polled, PolledColumns
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.parallel_calls import Calls, Handlers
 from seamark.simulation.parallel_commits import CommitPath
@@ -130,9 +130,10 @@ class SimulatedMember:
     def assign(self, committed: Mapping[TopicPartition, Committed]) -> None:
         def assigned() -> list[Action]:
             # The group may have given them to others before this member heard of it.
-            for partition, (offset, metadata) in committed.items():
-                self.stays[partition] = StayTruth(offset, decode(metadata, offset) if offset >= 0 else None)
-                self.positions[partition] = max(offset, 0)
+            for partition, (offset, metadata, epoch) in committed.items():
+                self.stays[partition] = StayTruth(offset, decode(metadata, offset) if offset >= 0 else None, epoch)
+                # Clients ask the leader whether what was committed is still there.
+                self.positions[partition] = max(self.world.logs[partition].still_there(offset, epoch), 0)
                 self.paused.discard(partition)
             return self.engine.assigned(committed, self.now)
 
@@ -270,6 +271,7 @@ class SimulatedMember:
                 stay = self.stays[partition] = stay.rewound(first)
             if stay.first < 0:
                 stay.first = first
+            stay.see_epochs(self._epochs_told(records))
             for record in records:
                 if record.offset not in stay.known:
                     stay.unfinished[record.offset] = self._lane_of(record.key)
@@ -283,16 +285,28 @@ class SimulatedMember:
         stay.poll_ends.add(stay.position)
         return self._hand_over(polled)
 
-    def _hand_over(self, polled: Polled) -> list[Action]:
+    @property
+    def _is_columnar(self) -> bool:
         batch = self.world.truth.settings.batch
-        if batch is None or not batch.arrow:
+        return batch is not None and batch.arrow
+
+    def _epochs_told(self, records: Sequence[Message]) -> list[tuple[int, int]]:
+        """Columns come with the last record's epoch for all of them."""
+        if self._is_columnar:
+            return [(records[0].offset, records[-1].leader_epoch)]
+        return [(record.offset, record.leader_epoch) for record in records]
+
+    def _hand_over(self, polled: Polled) -> list[Action]:
+        if not self._is_columnar:
             return self.engine.polled(polled, self.now)
         # Loaded here: lifetimes without columns do without it.
         from seamark.parallel.columns import batch_of_records
 
         rows = batch_of_records(polled.records) if polled.records else None
         offsets = [record.offset for record in polled.records]
-        return self.engine.polled_columns(PolledColumns(polled.partition, rows, offsets, polled.position), self.now)
+        epoch = polled.records[-1].leader_epoch if polled.records else -1
+        columns = PolledColumns(polled.partition, rows, offsets, polled.position, epoch)
+        return self.engine.polled_columns(columns, self.now)
 
     # Events into the engine, actions out of it.
 

@@ -31,6 +31,7 @@ class StayTruth:
         "first",
         "following",
         "known",
+        "known_epoch",
         "poll_ends",
         "position",
         "records",
@@ -38,8 +39,10 @@ class StayTruth:
         "unfinished",
     )
 
-    def __init__(self, start: int, known: DoneAhead | None) -> None:
+    def __init__(self, start: int, known: DoneAhead | None, known_epoch: int = -1) -> None:
+        """``known`` is the map of the commit that it starts from, ``known_epoch`` that commit's leader epoch."""
         self.start = start
+        self.known_epoch = known_epoch
         self.position = start
         self.known = known or DoneAhead(max(start, 0))
         self.first = -1
@@ -61,6 +64,12 @@ class StayTruth:
         following.poll_ends.add(position)
         self.following = position, following
         return following
+
+    def see_epochs(self, epochs: Iterable[tuple[int, int]]) -> None:
+        """Records are polled at these offsets, of these leader epochs: the map speaks of no later one."""
+        for offset, epoch in epochs:
+            if 0 <= self.known_epoch < epoch:
+                self.known = self.known.below(offset)
 
     def live(self, present: StayTruth | None, offset: int) -> StayTruth | None:
         """The ``present`` stay if a record of this one still counts in it."""
@@ -172,7 +181,7 @@ class Truth:
 
     def check_decision(self, partition: TopicPartition, to_commit: ToCommit, stay: StayTruth, limit: int) -> None:
         """``limit`` is what the engine believes metadata may take."""
-        offset, metadata = to_commit
+        offset, metadata, _ = to_commit
         if stay.start >= 0 and offset < stay.start:
             raise InvariantViolated("a stay never commits below its start", f"{partition}: {offset} < {stay.start}")
         if offset > max(stay.position, stay.start):
@@ -209,7 +218,7 @@ class Truth:
             )
 
     def accepted(self, partition: TopicPartition, to_commit: ToCommit, stay: StayTruth) -> None:
-        offset, metadata = to_commit
+        offset, metadata, epoch = to_commit
         if offset < stay.accepted:
             raise InvariantViolated("within a stay commits only go up", f"{partition}: {offset} after {stay.accepted}")
         stay.accepted = offset
@@ -218,14 +227,15 @@ class Truth:
         if self.is_at_most_once:
             return
         log = self.logs[partition]
-        for record in log.below(offset):
+        # Who starts from this commit is sent back to where the log was truncated since.
+        for record in log.below(log.still_there(offset, epoch)):
             if not self._is_settled(record):
                 raise InvariantViolated(
                     "no record is lost", f"{partition}: {offset} is committed, {record.offset} is not over"
                 )
         for each in decode(metadata, offset) or ():
             found = log.find(each)
-            if found is not None and not self._is_settled(found):
+            if found is not None and found.leader_epoch <= epoch and not self._is_settled(found):
                 raise InvariantViolated("no record is lost", f"{partition}: the map says {each} is done, it is not")
 
     def left(self) -> list[SimulatedRecord]:
@@ -234,4 +244,4 @@ class Truth:
         return [record for log in self.logs.values() for record in log.records if not settled(record)]
 
     def _is_settled(self, record: SimulatedRecord) -> bool:
-        return record in self.over or record.is_unpromised
+        return record in self.over

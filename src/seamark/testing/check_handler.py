@@ -97,8 +97,8 @@ def check(
         report = _live(report, each, handler, given, settings, effects, reset, expected, overlap=overlap)
         if report.failure is not None:
             break
-    if raises and not report.ok:
-        raise CheckFailed(report)
+    if raises and report.failure is not None:
+        raise CheckFailed(report) from report.failure.error
     return report
 
 
@@ -119,11 +119,11 @@ def _live(
     # How often commits are made decides how much a crash repeats.
     interval = (0.02, 0.2, 2.0)[seed % 3]
     life = CheckLifetime(seed, handler, given, replace(settings, commit=Commit(interval=interval)), overlap=overlap)
-    reason = None
+    reason, error = None, None
     try:
         life.run()
     except InvariantViolated as violated:
-        reason = str(violated)
+        reason, error = str(violated), violated.__cause__
     if reason is None and effects is not None:
         found = effects()
         if found != expected:
@@ -140,7 +140,7 @@ def _live(
         crashes=report.crashes + life.crashes,
         rebalances=report.rebalances + life.group.rebalances,
         commits=report.commits + life.truth.commits,
-        failure=None if reason is None else Failure(seed, reason, life.transcript.text(SHOWN_EVENTS)),
+        failure=None if reason is None else Failure(seed, reason, life.transcript.text(SHOWN_EVENTS), error),
     )
 
 

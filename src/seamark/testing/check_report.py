@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first promise that was broken; the same ``seed`` breaks it again. ``events`` tells what came before."""
+    """The first promise that was broken; the same ``seed`` breaks it again. ``events`` tells what came before.
+
+    ``error`` is what the handler raised, if that broke it.
+    """
 
     seed: int
     reason: str
     events: str
+    error: BaseException | None = None
 
     def __str__(self) -> str:
         return f"seed {self.seed}: {self.reason}"

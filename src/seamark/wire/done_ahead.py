@@ -99,6 +99,15 @@ class DoneAhead:
             raise OutOfRange("offset", starts, "is not a list of whole numbers") from None
         self.count = sum(self._stops) - sum(self._starts)
 
+    def below(self, offset: int) -> DoneAhead:
+        """The map without ``offset`` and everything above it.
+
+        >>> DoneAhead(4, [(6, 9), (12, 20)]).below(13)
+        DoneAhead(base=4, count=4, [6-8, 12-12])
+        """
+        ranges = [(start, min(stop, offset)) for start, stop in self.ranges if start < offset]
+        return DoneAhead(self.base, ranges)
+
     def _stretches(self) -> Stretches:
         return Stretches.of_ranges(self.base, self._starts, self._stops)
 

@@ -121,7 +121,10 @@ class World:
         has_gaps = self.random.random() < 0.7
         for _ in range(records):
             key = self.random.randrange(keys + 1) or None
-            log.append(SimpleNamespace(offset=offset, key=key, value=b"v" * 20, headers=(), timestamp_ms=0))
+            record = SimpleNamespace(
+                offset=offset, key=key, value=b"v" * 20, headers=(), timestamp_ms=0, leader_epoch=0
+            )
+            log.append(record)
             offset += 1 + (self.random.choice([0, 0, 1, 3]) if has_gaps else 0)
         return log
 

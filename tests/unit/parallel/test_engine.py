@@ -45,10 +45,10 @@ class Driver:
         self.actions += actions
         return actions
 
-    def poll(self, offsets, partition=P0, keys=None, position=-1):
+    def poll(self, offsets, partition=P0, keys=None, position=-1, epoch=0):
         keys = keys or [None] * len(offsets)
         records = [
-            SimpleNamespace(offset=offset, key=key, value=b"v", headers=(), timestamp_ms=1)
+            SimpleNamespace(offset=offset, key=key, value=b"v", headers=(), timestamp_ms=1, leader_epoch=epoch)
             for offset, key in zip(offsets, keys, strict=True)
         ]
         return self.do("polled", Polled(partition, records, position))
@@ -223,7 +223,8 @@ def test_the_last_attempt_stops_the_consumer_and_the_record_is_not_committed():
     assert (commit.offsets[P0].offset, commit.must_wait) == (1, True)
     assert driver.all_of(Stopped) == []
     driver.committed_by(actions)
-    assert driver.all_of(Stopped) == [Stopped("orders-0 offset 1 failed once: ValueError: no")]
+    [(reason, cause)] = driver.all_of(Stopped)
+    assert (reason, str(cause)) == ("orders-0 offset 1 failed once: ValueError: no", "no")
     assert driver.engine.is_over
     assert driver.wait(1) == []
 

@@ -169,6 +169,15 @@ def test_a_handler_that_raises_fails_the_check_unless_the_settings_say_what_to_d
     assert report.failed_runs >= 10
 
 
+def test_what_the_handler_raised_is_the_cause_of_the_failed_check():
+    def refuse(record):
+        raise ZeroDivisionError("as always")
+
+    with pytest.raises(CheckFailed, match="as always") as failed:
+        check(refuse, RECORDS, seeds=2)
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+
+
 def test_a_handler_that_ends_the_program_is_a_handler_that_failed():
     def leave(record):
         raise SystemExit(3)

@@ -3,7 +3,8 @@
 Its defaults make a fast reader wait (a full second once its queue was full), so they are set otherwise unless the user
 set them. It cannot be woken from another thread: a waiting poll looks up every few milliseconds, more often while there
 is something to do. A waiting commit tells the first error alone, so a refused one is made again partition by partition.
-Where a partition's log ends behind its last record, the end-of-partition event tells.
+Where a partition's log ends behind its last record, the end-of-partition event tells. Whether a log was truncated below
+what was committed it does not look for: see ``confluent_start``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 
 from seamark.client.records_api import Record
 from seamark.errors import MissingExtra, SeamarkError
+from seamark.parallel.adapters.confluent_start import StartChecks
 from seamark.parallel.ports import (
+    NO_EPOCH,
     CommitDone,
     Committed,
     Headers,
@@ -114,20 +117,25 @@ class ConfluentPort:
         self._finished: deque[Callable[[], object]] = deque()
         self._producer: Any = None
         self._is_closing = False
+        self._starts = StartChecks(self._seek, self._log_start)
 
     def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
         def assigned(_consumer: Any, partitions: list[Any]) -> None:
             # One that arrives while the consumer closes is given back at once, and nothing can be asked any more.
             if partitions and not self._is_closing:
-                found = self._committed(partitions)
-                rebalance.on_assigned({_ours(each): _read_committed(each) for each in found})
+                found = {_ours(each): _read_committed(each) for each in self._committed(partitions)}
+                for partition, committed in found.items():
+                    self._starts.assigned(partition, committed)
+                rebalance.on_assigned(found)
 
         def revoked(_consumer: Any, partitions: list[Any]) -> None:
             if partitions:
+                self._starts.gone(map(_ours, partitions))
                 rebalance.on_revoked([_ours(each) for each in partitions])
 
         def lost(_consumer: Any, partitions: list[Any]) -> None:
             if partitions:
+                self._starts.gone(map(_ours, partitions))
                 rebalance.on_lost([_ours(each) for each in partitions])
 
         self._consumer.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=lost)
@@ -194,16 +202,37 @@ class ConfluentPort:
                 message.headers() or (),
                 stamp if kind else -1,
                 max(0, kind - 1),
-                _epoch(message),
+                _epoch(message.leader_epoch()),
             )
             run = runs.get(place)
             if run is None:
                 runs[place] = [record]
             else:
                 run.append(record)
-        polled = [Polled(TopicPartition(*place), records, ends.pop(place, -1)) for place, records in runs.items()]
-        polled += [Polled(TopicPartition(*place), (), position) for place, position in ends.items()]
+        polled = []
+        for place, records in runs.items():
+            partition, end = TopicPartition(*place), ends.pop(place, -1)
+            wanted = self._starts.sift(partition, records)
+            if wanted:
+                polled.append(Polled(partition, wanted, end))
+        for place, position in ends.items():
+            partition = TopicPartition(*place)
+            if not self._starts.is_looking_back(partition):
+                polled.append(Polled(partition, (), position))
         return polled
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        try:
+            self._consumer.seek(confluent_kafka.TopicPartition(*partition, offset))
+        except confluent_kafka.KafkaException as error:
+            raise ConfluentError(f"{partition} could not be read from offset {offset}", error.args[0]) from None
+
+    def _log_start(self, partition: TopicPartition) -> int:
+        try:
+            log_start, _ = self._consumer.get_watermark_offsets(_theirs(partition), timeout=_COMMITTED_S)
+        except confluent_kafka.KafkaException as error:
+            raise ConfluentError(f"the start of the log of {partition} could not be read", error.args[0]) from None
+        return int(log_start)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.pause(self._assigned(partitions))
@@ -354,22 +383,21 @@ def _ours(partition: Any) -> TopicPartition:
 def _theirs(partition: TopicPartition, to_commit: ToCommit | None = None) -> Any:
     if to_commit is None:
         return confluent_kafka.TopicPartition(*partition)
-    if not to_commit.metadata:
-        # It would write an empty text as one null character.
-        return confluent_kafka.TopicPartition(*partition, to_commit.offset)
-    return confluent_kafka.TopicPartition(*partition, to_commit.offset, to_commit.metadata)
+    # It would write an empty text as one null character.
+    metadata: dict[str, Any] = {"metadata": to_commit.metadata} if to_commit.metadata else {}
+    epoch = to_commit.leader_epoch
+    return confluent_kafka.TopicPartition(*partition, to_commit.offset, leader_epoch=epoch, **metadata)
 
 
 def _read_committed(partition: Any) -> Committed:
     # Negative numbers stand for "none".
-    return (
-        Committed(-1) if partition.offset < 0 else Committed(partition.offset, (partition.metadata or "").rstrip("\0"))
-    )
+    if partition.offset < 0:
+        return Committed(-1)
+    return Committed(partition.offset, (partition.metadata or "").rstrip("\0"), _epoch(partition.leader_epoch))
 
 
-def _epoch(message: Any) -> int:
-    epoch = message.leader_epoch()
-    return -1 if epoch is None else int(epoch)
+def _epoch(told: int | None) -> int:
+    return NO_EPOCH if told is None else told
 
 
 def _is_for_all(error: Any) -> bool:

@@ -23,6 +23,7 @@ from seamark.client.producer import Producer
 from seamark.client.records_api import Offset, Record
 from seamark.errors import SeamarkError
 from seamark.parallel.ports import (
+    NO_EPOCH,
     CommitDone,
     Committed,
     Headers,
@@ -67,6 +68,11 @@ class _Reader(Consumer):
         """The position, -1 if it is not known yet."""
         state = self._loop.core.assignment.get(partition)
         return -1 if state is None or state.position is None else state.position.offset
+
+    def epoch_of(self, partition: TopicPartition) -> int:
+        """The leader epoch of the record before the position."""
+        state = self._loop.core.assignment.get(partition)
+        return NO_EPOCH if state is None or state.position is None else state.position.leader_epoch
 
     def offsets(self) -> dict[TopicPartition, int]:
         return {partition: each.offset for partition, each in self._loop.core.assignment.positions().items()}
@@ -122,7 +128,7 @@ class SeamarkPort:
             partition = TopicPartition(batch.column(0)[0].as_py(), batch.column(1)[0].as_py())
             position = self._told[partition] = self._consumer.offset_of(partition)
             offsets = batch.column("offset").to_numpy().tolist()
-            polled.append(PolledColumns(partition, batch, offsets, position))
+            polled.append(PolledColumns(partition, batch, offsets, position, self._consumer.epoch_of(partition)))
         self._add_moved(polled, lambda partition, position: PolledColumns(partition, None, [], position))
         return polled
 
@@ -195,7 +201,9 @@ class SeamarkPort:
     def commit(
         self, offsets: Mapping[TopicPartition, ToCommit], done: CommitDone | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, BaseException | None]:
-        wanted = {partition: Offset(each.offset, each.metadata) for partition, each in offsets.items()}
+        wanted = {
+            partition: Offset(each.offset, each.metadata, each.leader_epoch) for partition, each in offsets.items()
+        }
         if done is None:
             outcomes = self._commit_and_wait(wanted, timeout)
             self._tell_finished()
@@ -276,7 +284,9 @@ class SeamarkPort:
 
 def _committed(found: Offset | None) -> Committed:
     # confluent-kafka, if that had the group before, ends metadata with a null character.
-    return Committed(-1) if found is None else Committed(found.offset, (found.metadata or "").rstrip("\0"))
+    if found is None:
+        return Committed(-1)
+    return Committed(found.offset, (found.metadata or "").rstrip("\0"), found.leader_epoch)
 
 
 def outcomes_of(offsets: Iterable[TopicPartition], error: BaseException | None) -> Outcomes:

@@ -1,0 +1,105 @@
+"""Failed attempts and records that are given up, in the log: the first of a kind in full, those that follow as a count.
+
+A kind is what became of the record together with the type of the error. A dependency that is away fails every record;
+a line for each would bury everything else, and no line at all would hide that anything is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+
+from seamark.parallel.actions import StartCall
+from seamark.parallel.work import Where, Work
+
+_log = logging.getLogger("seamark.parallel")
+
+# How long the repeats of a kind are counted before they are told.
+INTERVAL_S = 10.0
+
+_OUTCOMES = {
+    Where.RETRYING: "it is tried again",
+    Where.DEAD_LETTERING: "it is written to the dead-letter topic",
+    Where.PARKED: "it is parked",
+    Where.OVER: "it is skipped",
+    Where.WAITING: "its records are run one by one",
+    Where.RUNNING: "its partition has gone, so the next owner runs it",
+}
+
+
+@dataclass(slots=True)
+class _Kind:
+    """What came after the first of a kind; ``last`` is the latest of them."""
+
+    due: float
+    count: int = 0
+    last: str = ""
+
+
+class FailureLog:
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, type[BaseException]], _Kind] = {}
+        self._next_due = math.inf
+
+    def failed(self, call: StartCall, error: BaseException, now: float, *, is_stopping: bool) -> None:
+        """A handler call failed, and what follows for its records is decided."""
+        first = call.works[0]
+        count = sum(work.count for work in call.works)
+        what = _place(first) if count == 1 else f"{_place(first)} and {count - 1} more records of its batch"
+        where = Where.WAITING if count > 1 and first.where is Where.RUNNING else first.where
+        outcome = "the consumer stops" if where is Where.PARKED and is_stopping else _OUTCOMES[where]
+        attempt = f" (attempt {first.attempts})" if first.attempts else ""
+        self._say(outcome, error, f"{what} failed{attempt}: {_told(error)}", now, with_stack=True)
+
+    def dead_letter_written(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+        self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
+
+    def dead_letter_refused(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+        """Told even if the consumer is stopping for another reason, or because it was asked to."""
+        text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
+        self._say("it is not committed and runs again after a restart", error, text, now)
+
+    def _say(self, outcome: str, error: BaseException, text: str, now: float, *, with_stack: bool = False) -> None:
+        key = outcome, type(error)
+        kind = self._kinds.get(key)
+        if kind is None:
+            self._kinds[key] = _Kind(now + INTERVAL_S)
+            self._next_due = min(self._next_due, now + INTERVAL_S)
+            _log.warning("%s; %s", text, outcome, exc_info=error if with_stack else None)
+        else:
+            kind.count += 1
+            kind.last = text
+
+    def look(self, now: float) -> None:
+        """Tell the counts that are due. A kind that did not come again is forgotten: the next is told in full."""
+        if now < self._next_due:
+            return
+        for key, kind in list(self._kinds.items()):
+            if now < kind.due:
+                continue
+            self._tell(key, kind)
+            if kind.count:
+                self._kinds[key] = _Kind(now + INTERVAL_S)
+            else:
+                del self._kinds[key]
+        self._next_due = min((kind.due for kind in self._kinds.values()), default=math.inf)
+
+    def close(self) -> None:
+        """Tell what was counted and not told yet."""
+        for key, kind in self._kinds.items():
+            self._tell(key, kind)
+        self._kinds.clear()
+
+    def _tell(self, key: tuple[str, type[BaseException]], kind: _Kind) -> None:
+        if kind.count:
+            outcome, error = key
+            _log.warning("%d more with %s; %s. The last: %s", kind.count, error.__name__, outcome, kind.last)
+
+
+def _place(work: Work) -> str:
+    return f"{work.partition} offset {work.offset}"
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

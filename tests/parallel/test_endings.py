@@ -1,0 +1,183 @@
+"""How a parallel consumer ends is never quiet: a failure is raised to whoever waits, stops it or leaves its block."""
+
+import logging
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from seamark.errors import UsageError
+from seamark.parallel import ConsumerStopped, DeadLetter, ParallelConsumer, Retry, Skip
+from seamark.parallel.status import State
+from tests.parallel.test_failures import Poisoned, poisoned_by
+from tests.parallel.test_running import numbers
+
+ONCE = Retry(attempts=1)
+
+
+@pytest.fixture(params=["seamark", "confluent"])
+def client(request):
+    return request.param
+
+
+@pytest.fixture
+def failing(topic, client):
+    """A consumer that stops at the record ``4``."""
+    topic.write(numbers(6), key=lambda value: value)
+    return topic.consumer(poisoned_by(topic, b"4"), retry=ONCE, client=client)
+
+
+def has_failed(consumer):
+    return lambda: consumer.status().state is State.FAILED
+
+
+def test_leaving_the_block_raises_what_stopped_it_with_the_handlers_exception(failing, until, caplog):
+    with (
+        caplog.at_level(logging.WARNING, "seamark.parallel"),
+        pytest.raises(ConsumerStopped, match="offset 4 failed once: Poisoned") as stopped,
+        failing,
+    ):
+        until(has_failed(failing))
+    assert isinstance(stopped.value.__cause__, Poisoned)
+    assert stopped.value.summary.unfinished >= 1
+    assert failing.stop() == stopped.value.summary, "told once is enough"
+    ended = caplog.records[-1]
+    assert ended.levelname == "ERROR"
+    assert isinstance(ended.exc_info[1], Poisoned), "the log has the traceback"
+
+
+def test_what_the_block_raised_itself_wins_and_names_the_failure(failing, until):
+    with pytest.raises(ZeroDivisionError) as raised, failing:  # noqa: PT012 - the block is what is tested
+        until(has_failed(failing))
+        raise ZeroDivisionError
+    [note] = raised.value.__notes__
+    assert "had failed" in note
+    assert "offset 4 failed once" in note
+
+
+def test_a_failure_that_was_seen_inside_the_block_is_not_raised_again_at_its_end(failing):
+    with failing:
+        with pytest.raises(ConsumerStopped):
+            failing.wait(30)
+        with pytest.raises(ConsumerStopped):
+            failing.wait(30)
+
+
+def test_stop_raises_a_failure_that_nobody_has_seen_once(failing, until):
+    failing.start()
+    until(has_failed(failing))
+    with pytest.raises(ConsumerStopped, match="offset 4 failed once") as stopped:
+        failing.stop()
+    assert isinstance(stopped.value.__cause__, Poisoned)
+    assert failing.stop().reason == stopped.value.reason
+
+
+def test_run_raises_with_the_cause(failing):
+    with pytest.raises(ConsumerStopped) as stopped:
+        failing.run()
+    assert isinstance(stopped.value.__cause__, Poisoned)
+
+
+def test_who_waits_for_a_condition_hears_that_the_consumer_failed(failing):
+    never = threading.Event()
+    with failing, pytest.raises(ConsumerStopped, match="offset 4 failed once"):
+        failing.wait_until(never.is_set)
+
+
+def test_waiting_for_a_condition_ends_when_it_is_true_in_time_or_the_consumer_is_stopped(topic):
+    topic.write(numbers(5))
+    with topic.consumer() as consumer:
+        assert consumer.wait_until(lambda: len(topic.seen) == 5, timeout=60) is True
+        assert consumer.wait_until(lambda: False, timeout=0.0) is False
+        assert consumer.wait_until(lambda: False, timeout=0.05) is False
+        stopper = threading.Timer(0.2, consumer.stop)
+        stopper.start()
+        assert consumer.wait_until(lambda: False) is False
+        stopper.join()
+        assert consumer.wait_until(lambda: True) is True
+
+
+def test_what_a_condition_raises_is_raised(topic):
+    with topic.consumer() as consumer, pytest.raises(ZeroDivisionError):
+        consumer.wait_until(lambda: 1 / 0)
+
+
+def test_the_cause_of_a_dead_letter_that_cannot_be_written_is_the_refusal(topic, client, caplog):
+    topic.write(numbers(2))
+    handler = poisoned_by(topic, b"1")
+    then = DeadLetter(topic="no such/topic")
+    consumer = topic.consumer(handler, retry=ONCE, then=then, client=client).start()
+    with pytest.raises(ConsumerStopped, match="could not be written to its dead-letter topic") as stopped:
+        consumer.wait(60)
+    assert stopped.value.__cause__ is not None
+    assert not isinstance(stopped.value.__cause__, Poisoned)
+    [refused] = [message for message in caplog.messages if "could not be written to no such/topic" in message]
+    assert refused.endswith("; it is not committed and runs again after a restart")
+
+
+def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
+    topic.write(numbers(6))
+    handler = poisoned_by(topic, b"1", b"2", b"3")
+    with (
+        caplog.at_level(logging.WARNING, "seamark.parallel"),
+        topic.consumer(handler, retry=Retry(attempts=2, delay=0.01), then=DeadLetter(max_ratio=None)) as consumer,
+    ):
+        consumer.wait_until(lambda: consumer.status().tally["dead_lettered"] == 3, timeout=60)
+    text = "\n".join(caplog.messages)
+    assert "failed (attempt 1): Poisoned: cannot bear" in text
+    assert "; it is tried again" in text
+    assert "; it is written to the dead-letter topic" in text
+    assert f"; written to {topic.name}.dead-letters" in text
+    assert len([message for message in caplog.messages if message.endswith("; it is tried again")]) == 1
+    assert "2 more with Poisoned; it is tried again" in text
+    caplog.clear()
+    topic.group += "-skipping"
+    with (
+        caplog.at_level(logging.WARNING, "seamark.parallel"),
+        topic.consumer(handler, retry=ONCE, then=Skip(max_ratio=None)) as consumer,
+    ):
+        consumer.wait_until(lambda: consumer.status().tally["skipped"] == 3, timeout=60)
+    assert any(message.endswith("; it is skipped") for message in caplog.messages)
+
+
+def test_a_consumer_that_was_never_started_is_stopped_in_silence(topic):
+    consumer = topic.consumer()
+    assert consumer.stop() is None
+    with pytest.raises(UsageError, match="started once"):
+        consumer.start()
+
+
+PROGRAM = """
+import logging, sys, threading
+from seamark.parallel import Commit, ParallelConsumer
+
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+begun = threading.Event()
+
+def handle(record):
+    begun.set()
+
+config = {"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "auto.offset.reset": "earliest"}
+ParallelConsumer(config, [sys.argv[3]], handle, commit=Commit(interval=60.0), client=sys.argv[4]).start()
+begun.wait(60)
+"""
+
+
+def test_a_program_that_ends_without_stopping_its_consumer_drains_it_and_says_so(topic, client):
+    topic.write(numbers(3))
+    command = [sys.executable, "-c", PROGRAM, topic.bootstrap, topic.group, topic.name, client]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert f"WARNING The program ends while the parallel consumer of group '{topic.group}' runs" in ended.stderr
+    assert "stopped as asked" in ended.stderr
+    assert topic.committed() >= 1, "what was done is committed"
+
+
+def test_a_consumer_that_nobody_holds_on_to_works_on(topic, until):
+    config = {"bootstrap.servers": topic.bootstrap, "group.id": topic.group, "auto.offset.reset": "earliest"}
+    topic.write(numbers(3))
+    started = ParallelConsumer(config, [topic.name], topic.seen.add).start()
+    topic.consumers.append(started)
+    del started
+    until(lambda: len(topic.seen) == 3)
