@@ -14,7 +14,9 @@ from tests.support.spark_session import local_session
 
 def main() -> None:
     source, bootstrap, topic = sys.argv[1:4]
-    with local_session(settings={"spark.driver.memory": "3g"}, java_options="") as spark:
+    # The workers of a user's session, not the quick ones of the tests.
+    settings = {"spark.driver.memory": "3g", "spark.pyspark.python": sys.executable}
+    with local_session(settings=settings, java_options="") as spark:
         began = time.perf_counter()
         if source == "seamark":
             seamark.spark.register(spark)

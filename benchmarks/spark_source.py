@@ -43,7 +43,8 @@ RECORDS = 400_000 if QUICK else 4_000_000
 RUNS = 3 if QUICK else 5
 FIRST_RUNS = 1 if QUICK else 5
 SIZE = 100
-SESSION = {"spark.driver.memory": "3g"}
+# The workers of a user's session, not the quick ones of the tests.
+SESSION = {"spark.driver.memory": "3g", "spark.pyspark.python": sys.executable}
 SUMS = ("count(1) rows", "sum(length(value)) bytes")
 NARROW = ("count(1) rows", "sum(offset) bytes")
 COMMITS = 5 if QUICK else 10
