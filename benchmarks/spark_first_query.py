@@ -1,4 +1,4 @@
-"""The first query of a fresh Spark session: prints rows and seconds.
+"""The first query of a fresh Spark session: prints rows, bytes and seconds.
 
     python -m benchmarks.spark_first_query SOURCE BOOTSTRAP TOPIC
 
@@ -22,7 +22,7 @@ def main() -> None:
             seamark.spark.register(spark)
         reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
         row = reader.load().selectExpr("count(1) rows", "sum(length(value)) bytes").collect()[0]
-        print(row.rows, time.perf_counter() - began)
+        print(row.rows, row.bytes, time.perf_counter() - began)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def stream(
     )
     while not query.awaitTermination(1):
         reached(sum(progress.numInputRows for progress in query.recentProgress))
-    rows = spark.read.parquet(str(places.parquet.resolve()))
-    total = rows.count()
-    distinct = rows.select("partition", "offset").distinct().count()
+    output = spark.read.parquet(str(places.parquet.resolve()))
+    total = output.count()
+    distinct = output.select("partition", "offset").distinct().count()
     return Written(distinct, total - distinct)
