@@ -124,6 +124,26 @@ def test_a_group_shows_its_charts_and_they_can_be_read(open_report):
     page.locator(GROUPS).first.wait_for()
 
 
+def test_the_numbers_of_a_partition_add_up_as_the_page_says(open_report):
+    page = open_report(10)
+    page.goto(page.url + "#/group/0")
+    page.get_by_role("heading", name="Partitions").wait_for()
+    rows = page.locator("table", has_text="First offset").locator("tbody tr")
+    assert rows.count() == 4
+    for row in rows.all():
+        cells = {
+            title: number(row.locator(f'td[data-title="{title}"]').inner_text())
+            for title in ("Committed", "Lag", "Log end", "First offset", "Read", "Moved", "Last offset")
+        }
+        assert cells["Committed"] + cells["Lag"] == cells["Log end"]
+        assert cells["First offset"] + cells["Read"] + cells["Moved"] == cells["Last offset"]
+    page.get_by_text("First offset + read + moved = last offset").wait_for()
+    page.get_by_role(
+        "heading", name="How the work is spread: records written from the first to the last look"
+    ).wait_for()
+    keep(page, "report-10-sums")
+
+
 def test_a_gap_in_what_is_known_is_no_line(open_report):
     page = open_report(10)
     page.goto(page.url + "#/group/0")

@@ -12,6 +12,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 
 def test_the_examples_of_the_guide_run(spark, our_broker, our_admin, tmp_path, capsys):
     our_broker.create_topic("orders", partitions=2)
+    our_broker.create_topic("invoices", partitions=1)
     with Producer(bootstrap_servers=our_broker.bootstrap) as producer:
         for number in range(10):
             producer.send("orders", b"order %d" % number, key=b"k", partition=number % 2)
@@ -21,9 +22,10 @@ def test_the_examples_of_the_guide_run(spark, our_broker, our_admin, tmp_path, c
     for number, block in enumerate(blocks):
         exec(compile(block, f"spark.md, example {number}", "exec"), names)
 
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert "order 9" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 10
+    assert our_admin.list_offsets({TopicPartition("invoices", 0): "latest"})[TopicPartition("invoices", 0)].offset == 10
     committed = our_admin.list_group_offsets(["billing"])["billing"]
     assert {each: offset.offset for each, offset in committed.items()} == {
         TopicPartition("orders", 0): 5,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from types import SimpleNamespace
 
 import pytest
 
 from seamark.errors import ConfigError
 from seamark.spark.listener import ProgressListener
 from tests.support.spark_cluster import MemoryCluster
-from tests.unit.spark.test_spark_progress import end_of, event
+from tests.unit.spark.test_spark_progress import ENDED, end_of, event
 
 
 def test_metrics_are_served_and_forgotten_with_the_query():
@@ -28,7 +27,7 @@ def test_metrics_are_served_and_forgotten_with_the_query():
             urllib.request.urlopen(address)
         with pytest.raises(ConfigError, match="metrics_port"):
             ProgressListener(metrics_port=listener.page.port)
-        listener.onQueryTerminated(SimpleNamespace(id="query-id"))
+        listener.onQueryTerminated(ENDED)
         assert "billing" not in listener.metrics.text()
     finally:
         listener.close()

@@ -122,6 +122,21 @@ def test_sums_are_those_of_the_lake(told):
     assert (told["cluster"], told["lake_version"]) == ("test-cluster", 2)
 
 
+def test_the_offsets_of_a_partition_add_up_with_what_was_read_and_moved(told):
+    rows = [dict(zip(told["partition_columns"], row, strict=True)) for each in told["groups"] for row in each["shown"]]
+    assert len(rows) == 5
+    for row in rows:
+        assert row["first_offset"] + row["read"] + row["moved"] == row["last_offset"], row
+        assert row["committed"] + row["lag"] == row["log_end"] if row["lag"] is not None else True, row
+    a = partition(told, "a", 0)
+    assert (a["first_offset"], a["read"], a["moved"], a["last_offset"]) == (0, 1190, 0, 1190)
+    (back,) = [row for row in rows if row["moved"] < 0]
+    assert back["outside"] == 1
+    # Of a single commit nobody can tell how much was read for it.
+    b = partition(told, "b", 0)
+    assert (b["first_offset"], b["read"], b["moved"], b["last_offset"]) == (3, 0, 0, 3)
+
+
 def test_charts_add_up_to_the_sums_and_leave_gaps_where_nobody_looked(told):
     a = group(told, "a")
     assert len(a["commit_points"]) == told["points"]

@@ -122,7 +122,7 @@ def test_the_listener_commits_and_tells_without_waiting_for_the_next_trigger(
                 query.stop()
     finally:
         seamark.spark.register(spark)
-    assert f"query {query.id} batch 0: 6 rows of {topic}; 0 records behind; group {group}: none yet" in caplog.text
+    assert f"query {query.id} batch 0: 6 rows of {topic}; 0 records behind; group {group}: ok" in caplog.text
     labels = f'query="{query.id}",group="{group}",topic="{topic}",partition="0"'
     assert f"seamark_spark_lag_records{{{labels}}} 0" in metrics
 

@@ -86,8 +86,9 @@ def _partition(rng: random.Random, topic: int, index: int, points: int, troubled
     row = {
         "topic": topic, "partition": index, "committed": end - behind, "log_end": end, "lag": behind,
         "time_lag_ms": behind * 20, "time_lag_error_ms": 1500, "method": "interpolated" if behind else "caught up",
-        "commits": sum(commits), "outside": 0, "read": read, "written": read + behind,
-        "last_commit_ms": START + STEP * (points - 1), "lag_points": lag, "commit_points": commits,
+        "commits": sum(commits), "outside": 0, "first_offset": end - behind - read + 250, "read": read, "moved": -250,
+        "last_offset": end - behind, "written": read + behind, "last_commit_ms": START + STEP * (points - 1),
+        "lag_points": lag, "commit_points": commits,
     }  # fmt: skip
     return [row[name] for name in PARTITION_COLUMNS]
 

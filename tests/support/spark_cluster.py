@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.records_api import Offset
@@ -87,10 +88,15 @@ class MemoryCluster:
         self.asked.append("group")
         return self.states.get(group, GroupState("Empty", 0, False))
 
-    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Offset]:
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition], *, is_brief: bool = False
+    ) -> dict[TopicPartition, Offset]:
         self.asked.append("committed")
         has = self.groups.get(group, {})
         return {each: has[each] for each in partitions if each in has}
+
+    def committing_alone(self, group: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, ClientError]:
         self.asked.append("commit")

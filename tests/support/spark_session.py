@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seamark.spark.worker_python import PATIENCE, worker_settings
 from tests.support.external_tools import Unavailable, java
 from tests.support.maven import maven_jars
 
@@ -72,6 +73,7 @@ def quiet_settings(directory: Path, java_options: str = QUICK_JAVA) -> dict[str,
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **PATIENCE,
     }
 
 
@@ -86,7 +88,7 @@ def local_session(
         directory = Path(name)
         os.environ.update(environment)
         try:
-            chosen = quiet_settings(directory, java_options) | dict(settings or {})
+            chosen = quiet_settings(directory, java_options) | worker_settings(directory) | dict(settings or {})
             session = _start(master, chosen, stderr)
         except BaseException:
             stderr.seek(0)

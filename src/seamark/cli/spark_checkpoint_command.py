@@ -246,7 +246,7 @@ def _wanted(
     from seamark.client.records_api import Offset
     from seamark.spark.group_commits import commit_metadata
 
-    query = offsets.query or checkpoint.query_id
+    query = checkpoint.query_id or offsets.query
     wanted: dict[TopicPartition, Offset | int | None] = {}
     for partition, offset in offsets.next_offsets().items():
         before = state.committed.get(group, {}).get(partition)
@@ -255,7 +255,7 @@ def _wanted(
             wanted[partition] = before
             continue
         topic_id = offsets.topic_id(partition.topic)
-        wanted[partition] = Offset(offset, commit_metadata(query, batch.number, topic_id))
+        wanted[partition] = Offset(offset, commit_metadata(offsets.query, query, batch.number, topic_id))
     return wanted
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Some batches instead of one, so that there is progress to see, to commit and to report.
+_BATCHES = 4
+
+
 class Written(NamedTuple):
     """Rows in the query's output: distinct ones by partition and offset, and those that are there again."""
 
@@ -24,16 +28,16 @@ def stream(
     topic: str,
     group: str,
     places: Places,
+    rows: int,
     reached: Callable[[int], None],
 ) -> Written:
-    """Run the query over all there is, commit it to the group, and count its output."""
+    """Run the query over all ``rows`` there are, commit it to the group, and count its output."""
     reader = spark.readStream.format("seamark").option("subscribe", topic).option("startingOffsets", "earliest")
     for key, value in config.items():
         reader = reader.option(f"kafka.{key}", str(value))
     query = (
         reader.option("groupId", group)
-        # Some batches instead of one, so that there is progress to see and to commit.
-        .option("maxOffsetsPerTrigger", "50000")
+        .option("maxOffsetsPerTrigger", str(max(1, rows // _BATCHES)))
         .load()
         .writeStream.format("parquet")
         .option("path", str(places.parquet.resolve()))
@@ -43,7 +47,7 @@ def stream(
     )
     while not query.awaitTermination(1):
         reached(sum(progress.numInputRows for progress in query.recentProgress))
-    rows = spark.read.parquet(str(places.parquet.resolve()))
-    total = rows.count()
-    distinct = rows.select("partition", "offset").distinct().count()
+    output = spark.read.parquet(str(places.parquet.resolve()))
+    total = output.count()
+    distinct = output.select("partition", "offset").distinct().count()
     return Written(distinct, total - distinct)

@@ -223,7 +223,7 @@ class _Story:
             spark.ready()
             step.say("streaming to Parquet")
             written = spark.run(
-                lambda session: stream(session, cluster.config, names.topic, names.spark, self.places, step.reach)
+                lambda session: stream(session, cluster.config, names.topic, names.spark, self.places, rows, step.reach)
             )
             self.measured.written = written
             step.result = f"{written.distinct} streamed to Parquet, and committed to the query's group"

@@ -8,6 +8,7 @@ is tried again until ``default.api.timeout.ms`` has passed, because Spark ends a
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +28,7 @@ from seamark.client.metadata_cache import NO_TOPIC_ID, Node, TopicView
 from seamark.client.network import NetworkClient
 from seamark.client.records_api import Offset
 from seamark.spark.first_unread import first_unread_times
+from seamark.spark.group_lock import group_lock
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_commit import OffsetCommitResponse
@@ -70,7 +72,11 @@ class Cluster(Protocol):
 
     def group_state(self, group: str) -> GroupState: ...
 
-    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Offset]: ...
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition], *, is_brief: bool = False
+    ) -> dict[TopicPartition, Offset]: ...
+
+    def committing_alone(self, group: str) -> AbstractContextManager[None]: ...
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, ClientError]: ...
 
@@ -121,16 +127,23 @@ class KafkaCluster:
             raise error
         return GroupState(found[group].state, len(found[group].members), found[group].is_active)
 
-    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Offset]:
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition], *, is_brief: bool = False
+    ) -> dict[TopicPartition, Offset]:
+        """What the group has committed; ``is_brief`` waits for it no longer than for a commit."""
         asked = {group: list(partitions)}
-        found = self._run(list_group_offsets(self._network, self._coordinators, asked, self._deadline()))
+        deadline = self._commit_deadline() if is_brief else self._deadline()
+        found = self._run(list_group_offsets(self._network, self._coordinators, asked, deadline))
         found.raise_if_failed()
         return found[group]
 
+    def committing_alone(self, group: str) -> AbstractContextManager[None]:
+        """Keeps other queries of this host from committing to the group meanwhile; GroupLocked if that takes long."""
+        return group_lock(group, _COMMIT_SECONDS)
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, ClientError]:
         """Commit for a group without members; gives what was refused, and nothing when all was stored."""
-        deadline = Deadline(min(_COMMIT_SECONDS, self._config.default_api_timeout_ms / 1000))
-        return self._run(self._commit(group, offsets, deadline))
+        return self._run(self._commit(group, offsets, self._commit_deadline()))
 
     def close(self) -> None:
         self._run(self._network.close())
@@ -178,6 +191,9 @@ class KafkaCluster:
         )
         _raise_unless_missing(found.errors)
         return dict(found)
+
+    def _commit_deadline(self) -> Deadline:
+        return Deadline(min(_COMMIT_SECONDS, self._config.default_api_timeout_ms / 1000))
 
     def _deadline(self) -> Deadline:
         return Deadline(self._config.default_api_timeout_ms / 1000)

@@ -2,7 +2,10 @@
 
 Spark calls it after a batch is in the checkpoint, one event at a time and in order. It is only ever a help: the source
 commits by itself when the next trigger or the next run begins, and an event that is lost with the process is caught up
-there. The source may commit at the same time, so the group is asked before each commit and never moved backwards.
+there. Both commit by the rules of ``group_commits``, so neither undoes what the other did.
+
+Spark drops what a listener raises, so nothing may be raised here: it is logged. What the source says about its commits
+is logged here too, because a source's own log ends up on the driver's standard error.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seamark.errors import ConfigError
 from seamark.spark.cluster import Cluster, KafkaCluster
-from seamark.spark.group_commits import GroupCommits
+from seamark.spark.group_commits import CONFLICT, OFF, GroupCommits
 from seamark.spark.metrics_page import MetricsPage
 from seamark.spark.options import client_config
 from seamark.spark.progress import LagMetrics, SourceProgress, batch_line, source_progress
@@ -30,7 +34,9 @@ class ProgressListener(StreamingQueryListener):
     def __init__(self, cluster: Cluster | None = None, metrics_port: int | None = None) -> None:
         self.metrics = LagMetrics()
         self._cluster = cluster
-        self._groups: dict[str, GroupCommits] = {}
+        # By the run of a query and its source: a new run takes the group as it then stands.
+        self._commits: dict[tuple[str, str], GroupCommits] = {}
+        self._warned: dict[tuple[str, str], str] = {}
         self.page = MetricsPage(metrics_port, self.metrics.text) if metrics_port is not None else None
 
     @classmethod
@@ -50,25 +56,19 @@ class ProgressListener(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        progress = event.progress
-        query = progress.name or str(progress.id)
-        sources = [
-            found
-            for each in progress.sources
-            if (found := source_progress(each.endOffset, each.latestOffset, each.numInputRows)) is not None
-        ]
-        if not sources:
-            return
-        self.metrics.progressed(str(progress.id), query, progress.batchId, sources)
-        for source in sources:
-            self._commit(source, str(progress.id), progress.batchId)
-            log.info("%s", batch_line(query, progress.batchId, source))
+        try:
+            self._progressed(event.progress)
+        except Exception:
+            log.exception("query %s: its progress could not be told or committed", event.progress.id)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
         self.metrics.ended(str(event.id))
+        for told in (self._commits, self._warned):
+            for key in [key for key in told if key[0] == str(event.runId)]:
+                del told[key]
 
     def close(self) -> None:
         if self.page is not None:
@@ -77,11 +77,38 @@ class ProgressListener(StreamingQueryListener):
             self._cluster.close()
             self._cluster = None
 
-    def _commit(self, source: SourceProgress, query: str, batch: int) -> None:
-        group = source.ends.group
-        if self._cluster is None or group is None or (source.commits or "").startswith("off"):
+    def _progressed(self, progress: Any) -> None:
+        query = progress.name or str(progress.id)
+        sources = [
+            found
+            for each in progress.sources
+            if (found := source_progress(each.endOffset, each.latestOffset, each.numInputRows)) is not None
+        ]
+        if not sources:
             return
-        commits = self._groups.setdefault(group, GroupCommits(self._cluster, group))
-        commits.forget()
-        if not commits.durable(source.ends, int(time.monotonic() * 1000), query, batch):
-            log.warning("group %s: %s; the next trigger tries again", group, commits.status)
+        for place, source in enumerate(sources):
+            self._warn(source, query, (str(progress.runId), source.ends.query))
+            sources[place] = self._commit(source, progress)
+            log.info("%s", batch_line(query, progress.batchId, sources[place]))
+        self.metrics.progressed(str(progress.id), query, progress.batchId, sources)
+
+    def _commit(self, source: SourceProgress, progress: Any) -> SourceProgress:
+        """Commit the batch, unless its source has a reason not to; the progress with what came of it."""
+        group = source.ends.group
+        if self._cluster is None or group is None or source.commits_kind in (OFF, CONFLICT):
+            return source
+        key = (str(progress.runId), source.ends.query)
+        if key not in self._commits:
+            self._commits[key] = GroupCommits(self._cluster, group, is_beside_source=True)
+        commits = self._commits[key]
+        commits.durable(source.ends, int(time.monotonic() * 1000), str(progress.id), progress.batchId)
+        return replace(source, commits=commits.status)
+
+    def _warn(self, source: SourceProgress, query: str, key: tuple[str, str]) -> None:
+        """Log once when the source of a query begins not to commit."""
+        kind = source.commits_kind
+        if kind is None or source.ends.group is None:
+            return
+        if not source.is_committing and kind != self._warned.get(key):
+            log.warning("query %s, group %s: %s", query, source.ends.group, source.commits)
+        self._warned[key] = kind

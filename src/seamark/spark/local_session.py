@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import MissingExtra, SeamarkError
+from seamark.spark.worker_python import worker_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,6 +118,7 @@ class LocalSession:
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            **worker_settings(directory),
             **(settings or {}),
         }
         conf = SparkConf().setMaster(f"local[{cores}]").setAppName(name)

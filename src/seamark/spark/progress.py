@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.prometheus_text import Family
+from seamark.spark.group_commits import NONE_YET, OK
 from seamark.spark.offset_document import SourceOffsets, read_document
 from seamark.spark.source_errors import BadCheckpoint
 
@@ -19,6 +20,7 @@ _METRICS = {
     "seamark_spark_lag_records": "Records between the position of a query and the end of the log.",
     "seamark_spark_lag_seconds": "Age of the oldest record that a query has not read.",
     "seamark_spark_batch_id": "The last batch of a query that was finished.",
+    "seamark_spark_commits_ok": "1 while a query commits to its group, 0 while that is refused, fails or is held back.",
 }
 
 
@@ -28,10 +30,20 @@ class SourceProgress:
 
     ends: SourceOffsets
     rows: int
-    lag_records: int
+    # None in the first event of a run that finishes a batch of the last one: Spark does not ask for the ends then.
+    lag_records: int | None
     lag_ms: int | None
     partitions: Mapping[str, Mapping[str, int]]
     commits: str | None
+
+    @property
+    def commits_kind(self) -> str | None:
+        """How commits to the group stand, in the first words of the status; None where the event does not tell."""
+        return None if self.commits is None else self.commits.partition(":")[0]
+
+    @property
+    def is_committing(self) -> bool:
+        return self.commits_kind in (None, NONE_YET, OK)
 
 
 def source_progress(end_offset: Any, latest_offset: Any, rows: int) -> SourceProgress | None:
@@ -49,7 +61,7 @@ def source_progress(end_offset: Any, latest_offset: Any, rows: int) -> SourcePro
     return SourceProgress(
         ends,
         rows,
-        told.get("lag_records", 0),
+        told.get("lag_records"),
         told.get("lag_ms"),
         told.get("partitions", {}),
         told.get("commits"),
@@ -68,6 +80,8 @@ def batch_line(query: str, batch: int, source: SourceProgress) -> str:
     """The line that is logged for a batch."""
     age = "of unknown age" if source.lag_ms is None else f"{source.lag_ms / 1000:.1f} s old"
     lag = f"{source.lag_records} records behind" + (f", the oldest {age}" if source.lag_records else "")
+    if source.lag_records is None:
+        lag = "lag not known yet"
     group = "" if source.ends.group is None else f"; group {source.ends.group}: {source.commits or 'unknown'}"
     return f"query {query} batch {batch}: {source.rows} rows of {', '.join(sorted(source.ends.topics))}; {lag}{group}"
 
@@ -91,10 +105,13 @@ class LagMetrics:
             families["seamark_spark_batch_id"].add(batch, query=query)
             for source in sources:
                 of_query = {"query": query, "group": source.ends.group or ""}
+                topics = ",".join(sorted(source.ends.topics))
                 for topic, partitions in sorted(source.partitions.items()):
                     for index, count in partitions.items():
                         families["seamark_spark_lag_records"].add(count, **of_query, topic=topic, partition=index)
+                if source.ends.group is not None and source.commits is not None:
+                    is_ok = int(source.is_committing)
+                    families["seamark_spark_commits_ok"].add(is_ok, **of_query, topics=topics)
                 if source.lag_ms is not None:
-                    topics = ",".join(sorted(source.ends.topics))
                     families["seamark_spark_lag_seconds"].add(source.lag_ms / 1000, **of_query, topics=topics)
         return "".join(family.text() for family in families.values())

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from seamark.errors import ConfigError
 from seamark.spark.cluster import Cluster, FoundTopic
-from seamark.spark.group_commits import committed_topic_id
+from seamark.spark.group_commits import read_mark
 from seamark.spark.options import ReadOptions, Subscription
 from seamark.spark.source_errors import NoGroupOffset, OffsetNotInLog, RecordsLost, TopicMissing
 from seamark.spark.starting_points import EARLIEST, LATEST, AtOffsets, AtTimes, Point
@@ -119,7 +119,7 @@ def _at_group(cluster: Cluster, options: ReadOptions, found: Mapping[str, FoundT
     for partition in partitions:
         offset = committed.get(partition)
         if offset is not None:
-            topic_id = committed_topic_id(offset.metadata)
+            topic_id = read_mark(offset.metadata).topic_id
             if topic_id and topic_id != found[partition.topic].topic_id:
                 problem = f"the group's offset {offset.offset} of {partition} belongs to a topic that was deleted since"
             elif not starts[partition] <= offset.offset <= ends[partition]:

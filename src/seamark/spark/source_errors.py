@@ -75,6 +75,10 @@ class GroupIsActive(SparkSourceError):
         return type(self), self.values
 
 
+class GroupLocked(SparkSourceError):
+    """Another query of this host has been committing to the group for too long."""
+
+
 class NoGroupOffset(SparkSourceError):
     """The query starts at the group's offsets, and the group has none for some partition."""
 

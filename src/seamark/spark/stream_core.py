@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from seamark.spark.cluster import Cluster, FoundTopic
-from seamark.spark.group_commits import GroupCommits
+from seamark.spark.group_commits import OFF, GroupCommits
 from seamark.spark.lag import Lag, oldest_age_ms, records_behind
 from seamark.spark.limits import Patience, at_most, waiting
 from seamark.spark.offset_document import SourceOffsets, TopicOffsets
@@ -187,7 +187,7 @@ class StreamCore:
                 refusal = GroupIsActive(group, state.state, state.members)
                 if self._options.on_active_group == "fail":
                     raise refusal
-                self._warned = f"off: the group is {state.state} with {state.members} members"
+                self._warned = f"{OFF}: the group is {state.state} with {state.members} members"
                 log.warning("%s", refusal)
         self._is_started = True
 
@@ -199,11 +199,9 @@ class StreamCore:
             self._taken = durable
         if self._warned:
             return
-        before, began_ms = self._commits.status, self._clock()
+        began_ms = self._clock()
         self._commits.durable(durable, began_ms)
         self._commit_ms = self._clock() - began_ms or self._commit_ms
-        if self._commits.status != before and self._commits.status != "ok":
-            log.warning("group %s: %s", self._options.group, self._commits.status)
 
     def _check_confirmed(self, start: SourceOffsets) -> None:
         """Spark confirms the start of a batch before it plans it, unless it runs ahead of its log."""

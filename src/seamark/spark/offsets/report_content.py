@@ -34,7 +34,8 @@ FORMAT = "seamark-report"
 VERSION = 1
 PARTITION_COLUMNS = (
     "topic", "partition", "committed", "log_end", "lag", "time_lag_ms", "time_lag_error_ms", "method", "commits",
-    "outside", "read", "written", "last_commit_ms", "lag_points", "commit_points",
+    "outside", "first_offset", "read", "moved", "last_offset", "written", "last_commit_ms", "lag_points",
+    "commit_points",
 )  # fmt: skip
 REBALANCE_COLUMNS = ("at_ms", "generation", "members", "joined", "gone", "duration_ms")
 

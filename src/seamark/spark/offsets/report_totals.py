@@ -42,16 +42,24 @@ def tables_of(spark: SparkSession, lake: Lake) -> Tables:
 
 
 def partition_totals(tables: Tables) -> DataFrame:
-    """One row per group and partition: what was committed and read in all, and how far behind it was at the end."""
+    """One row per group and partition: what its commits add up to, and how far behind it was at the last look.
+
+    ``first_offset`` + ``read`` + ``moved`` = ``last_offset``: where the first commit that is known stands, what members
+    went on by, what was set from outside, went back or had expired, and where the last commit stands. What was read
+    before the first commit is not known. ``written`` is from the first to the last look at the log.
+    """
     from pyspark.sql import functions as F
 
+    in_order = F.coalesce("offsets_offset", "at_ms")
     committed = tables.commits.groupBy(*KEY).agg(
         F.count("*").alias("commits"),
         F.count_if(F.col("origin") == "outside").alias("outside"),
         F.sum(F.when(F.col("origin").eqNullSafe("outside"), 0).otherwise(F.greatest("delta", F.lit(0)))).alias("read"),
         F.max("at_ms").alias("last_commit_ms"),
-        F.max_by("offset", F.coalesce("offsets_offset", "at_ms")).alias("last_offset"),
+        F.min_by("offset", in_order).alias("first_offset"),
+        F.max_by("offset", in_order).alias("last_offset"),
     )
+    moved = F.col("last_offset") - F.col("first_offset") - F.col("read")
     behind = tables.lag.groupBy(*KEY).agg(
         F.max_by(F.struct("committed", "log_end", "lag", "time_lag_ms", "time_lag_error_ms", "method"), "at_ms").alias(
             "last"
@@ -64,8 +72,8 @@ def partition_totals(tables: Tables) -> DataFrame:
     return both.join(written, ["topic", "partition"], "left").select(
         *KEY, F.coalesce("committed", "last_offset").alias("committed"), "log_end", "lag", "time_lag_ms",
         "time_lag_error_ms", "method", F.coalesce("commits", F.lit(0)).alias("commits"),
-        F.coalesce("outside", F.lit(0)).alias("outside"), F.coalesce("read", F.lit(0)).alias("read"), "written",
-        "last_commit_ms",
+        F.coalesce("outside", F.lit(0)).alias("outside"), "first_offset", F.coalesce("read", F.lit(0)).alias("read"),
+        moved.alias("moved"), "last_offset", "written", "last_commit_ms",
     )  # fmt: skip
 
 

@@ -3,6 +3,9 @@ const COLOURS = 8;
 // So many findings of a group are seen at once; its charts are not to be far below.
 const FEW = 6;
 
+const SUMS =
+  "Committed + lag = log end, as of the last look. First offset + read + moved = last offset: the first commit that is known, what the group went on by, what was set from outside, went back or had expired, and the last commit. What was read before the first commit is not known.";
+
 function tile(name, value, note, look) {
   return make("div", {}, make("span", {}, name), make("strong", { class: look }, value), note ? make("small", {}, note) : null);
 }
@@ -19,7 +22,7 @@ function groupTiles(group) {
     tile("Behind", lateText(group.time_lag_ms, group.time_lag_error_ms, group.method), lateNote(group.time_lag_ms, group.time_lag_error_ms, group.method)),
     tile("State", group.state || "–", [group.type, group.members === null ? null : `${countText(group.members)} members`].filter(Boolean).join(", ")),
     tile("Commits", countText(group.commits), `the last ${timeText(group.last_commit_ms)}`),
-    tile("Read", countText(group.read), "records, by commits"),
+    tile("Read", countText(group.read), "records, from the first commit to the last"),
     tile("From outside", countText(group.outside), "commits, inferred", group.outside ? "warning" : null),
     tile("Rebalances", countText(group.rebalances)),
   );
@@ -60,10 +63,11 @@ function lagLabel(group) {
 
 function skewRows(group) {
   const value = group.shown.some((row) => row[P.written]) ? P.written : P.read;
-  const what = value === P.written ? "written" : "read";
+  const what = value === P.written ? "written from the first to the last look" : "read from the first to the last commit";
+  const short = value === P.written ? "written" : "read";
   const rows = group.shown
     .filter((row) => row[value] !== null)
-    .map((row) => ({ name: partitionName(row), value: row[value], note: `${countText(row[value])} ${what}` }));
+    .map((row) => ({ name: partitionName(row), value: row[value], note: `${countText(row[value])} ${short}` }));
   return { what, rows: rows.sort((a, b) => b.value - a.value).slice(0, 40) };
 }
 
@@ -75,7 +79,10 @@ function partitionTable(group) {
     ["Lag", (row) => countText(row[P.lag]), true],
     ["Behind", (row) => lateText(row[P.time_lag_ms], row[P.time_lag_error_ms], row[P.method]), true],
     ["Commits", (row) => countText(row[P.commits]), true],
+    ["First offset", (row) => countText(row[P.first_offset]), true],
     ["Read", (row) => countText(row[P.read]), true],
+    ["Moved", (row) => countText(row[P.moved]), true],
+    ["Last offset", (row) => countText(row[P.last_offset]), true],
     ["Last commit", (row) => timeText(row[P.last_commit_ms]), true],
   ];
   const head = make("tr", {}, ...columns.map(([title, , isNumber]) => make("th", { scope: "col", class: isNumber ? "number" : null }, title)));
@@ -140,7 +147,7 @@ function showGroup(place) {
   }
   const skew = skewRows(group);
   if (skew.rows.length > 1) parts.push(make("h2", {}, `How the work is spread: records ${skew.what}`), bars(`Records ${skew.what} per partition of ${group.name}`, skew.rows));
-  if (group.shown.length) parts.push(make("h2", {}, "Partitions"), make("div", { class: "wide" }, partitionTable(group)));
+  if (group.shown.length) parts.push(make("h2", {}, "Partitions"), make("p", { class: "quiet" }, SUMS), make("div", { class: "wide" }, partitionTable(group)));
   if (missing > 0) parts.push(make("p", { class: "quiet" }, `${countText(missing)} partitions with less lag are not shown.`));
   view.replaceChildren(...parts);
 }
