@@ -19,7 +19,7 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, carry_out
+from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
 from seamark.cli.rows import Column, chosen_form, write_rows
 from seamark.errors import UsageError
 
@@ -133,6 +133,7 @@ def as_of(
     group: _Groups = [],  # noqa: B006
     plan: PlanFile = "",
     apply: Apply = False,
+    clamp: Clamp = False,
     outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -157,7 +158,7 @@ def as_of(
         remembered = offsets_in_lake(directory, at_ms, group or None)
         check_known(group, remembered, time)
         with Admin(settings) as admin:
-            made, state = plan_to_go_there(admin, time, at_ms, remembered)
+            made, state = plan_to_go_there(admin, time, at_ms, remembered, clamp=clamp, outside=outside)
             carry_out(
                 admin,
                 made,

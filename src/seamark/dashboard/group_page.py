@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from seamark.counts import counted
 from seamark.dashboard.board import Board, GroupRow, findings, is_blocked
 from seamark.dashboard.charts import lag_chart, short_count
 from seamark.dashboard.groups_page import pages
@@ -12,7 +13,7 @@ from seamark.dashboard.layout import Context, freshness, live, page, status_mark
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, joined, tag, visible
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, behind_text, count_text, plural, time_text
+from seamark.dashboard.wording import NOTHING, behind_text, count_text, time_text
 from seamark.errors import UsageError
 from seamark.monitor.lag_report import remark_of
 from seamark.monitor.scan import GroupView
@@ -99,7 +100,7 @@ def _blocked(view: GroupView) -> Markup | None:
             tag("b", str(each.partition)),
             " waits for the record at offset ",
             tag("b", count_text(each.committed.offset)),
-            f"; {plural(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
+            f"; {counted(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
         )
         for each in view.partitions
         if is_blocked(each) and each.committed is not None
