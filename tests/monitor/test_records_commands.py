@@ -23,7 +23,7 @@ def test_a_topic_is_made_described_changed_and_deleted(seamark, topic):
     assert {row["setting"]: row["value"] for row in changed}["retention.ms"] == "1234567"
     back = json.loads(seamark("topics", "config", topic, "--unset", "retention.ms", "--json")[1])
     assert "retention.ms" not in {row["setting"] for row in back}
-    assert "would go" in seamark("topics", "delete", topic)[1]
+    assert "would be deleted" in seamark("topics", "delete", topic)[1]
     assert seamark("topics", "delete", topic, "--apply")[0] == 0
     code, _, err = seamark("topics", "describe", topic + "x")
     assert (code, "there is no topic" in err) == (1, True)

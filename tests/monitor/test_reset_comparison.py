@@ -1,8 +1,8 @@
 """``seamark groups reset`` beside ``kafka-consumer-groups --reset-offsets``: the same offsets for every way both have.
 
 Two groups begin alike. Kafka's tool resets one and ours the other, first as a dry run and then in earnest; what is
-announced and what is committed afterwards must be the same. Kafka's tool runs in one JVM for all of it. An offset outside
-the log is where the two part: Kafka's tool takes the nearest end with a warning, ours is refused unless told to
+announced and what is committed afterwards must be the same. Kafka's tool runs in one JVM for all of it. An offset
+outside the log is where the two part: Kafka's tool takes the nearest end with a warning, ours is refused unless told to
 (``--clamp``), which then means the same.
 
 What a log holds decides what a mode means, so there are four kinds: a whole log, one whose beginning was deleted, one

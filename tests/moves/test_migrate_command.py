@@ -106,7 +106,7 @@ def test_nodes_that_are_no_offsets_topics_that_are_gone_and_offsets_outside_the_
         assert "x" in problems[bad, None, None]
         assert "topic 'no-such-topic' does not exist" in problems[gone, "no-such-topic", 0]
         assert "has only 3 partitions" in problems[gone, topic, 9]
-        assert "offset 5000 is 4,950 offsets after the end of the log (0 to 50)" in problems[far, topic, 1]
+        assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in problems[far, topic, 1]
         assert "3 of them with problems would be held back, --partial moves what can be" in ran.err
         ran = run("migrate", "apply", "plan.jsonl", "--partial", "--zookeeper", f"{zookeeper_connect}/elsewhere")
         assert ran.code == 1
@@ -153,7 +153,7 @@ def test_a_dry_run_in_which_nothing_can_be_moved_does_not_say_that_it_would_be(
     admins[0].alter_group_offsets(old, {TopicPartition(topic, 0): 5000}).raise_if_failed()
     ran = run("migrate", "group-to-group", "--group", old, "--to-group", "x", "--bootstrap", clusters[0].bootstrap)
     assert ran.code == 1
-    assert "offset 5000 is 4,950 offsets after the end of the log (0 to 50)" in ran.out
+    assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in ran.out
     assert "--apply makes the move" not in ran.err
     assert ran.err.endswith("dry run, nothing was changed: as things stand no group would be moved\n")
 

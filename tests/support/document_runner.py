@@ -2,7 +2,8 @@
 
 A ``python`` block is executed; the blocks of a document share their names. In a ``console`` block every line that
 begins with ``$ seamark`` is run, and the lines below it must be what comes on the screen: an ellipsis stands for
-anything, and ``(exit 1)`` at the end for a command that fails with that code. Commands talk to the document's ``broker``, or to the address in ``bootstrap``.
+anything, and ``(exit 1)`` at the end for a command that fails with that code. Commands talk to the document's
+``broker``, or to the address in ``bootstrap``.
 """
 
 from __future__ import annotations

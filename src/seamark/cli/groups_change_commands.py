@@ -306,7 +306,7 @@ def import_(
     found = read_offsets(Path(file))
     if group:
         if len(found) > 1:
-            raise UsageError(f"{file} has {len(found)} groups: --group can rename only one")
+            raise UsageError(f"{file} has {counted(len(found), 'group')}: --group can rename only one")
         found = {group: next(iter(found.values()))}
     if ANY_GROUP in found:
         raise UsageError(f"{file} names no group: say which with --group")

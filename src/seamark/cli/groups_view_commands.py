@@ -12,6 +12,7 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def list_groups(
 def _list_row(view: GroupView) -> tuple[Any, ...]:
     description = view.description
     unknown = view.partitions_unknown
-    remark = view.error or (f"{unknown} partitions do not answer" if unknown else "")
+    remark = view.error or (f"no answer from {counted(unknown, 'partition')}" if unknown else "")
     return (
         view.group_id, description.type, description.state, description.assignor or None, len(description.members),
         len(view.partitions), view.records_behind, remark,

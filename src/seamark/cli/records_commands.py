@@ -19,6 +19,7 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.rows import shown
+from seamark.counts import counted
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def produce(
                 written += _settled(results)
         producer.flush()
         written += _settled(results)
-    typer.echo(f"{written} records are stored in topic {topic!r}", err=True)
+    typer.echo(f"{counted(written, 'record')} stored in topic {topic!r}", err=True)
 
 
 def _opened(file: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from seamark.counts import counted
 from seamark.errors import UsageError
 
 
@@ -59,6 +60,7 @@ def simulate(
         elif count == 1 or "failure" in outcome:
             typer.echo(line)
     if not as_json and count > 1:
-        typer.echo(f"{count} lifetimes of scenario {scenario}, seeds {seed} to {seed + count - 1}: {failures} failed")
+        lifetimes = counted(count, "lifetime")
+        typer.echo(f"{lifetimes} of scenario {scenario}, seeds {seed} to {seed + count - 1}: {failures} failed")
     if failures:
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def delete(
         for name, topic in topics.items():
             logs = bounds_of(admin, [TopicPartition(name, index) for index in topic.partitions]).values()
             count = sum((log.log_end or 0) - (log.log_start or 0) for log in logs)
-            typer.echo(f"topic {name!r} would go, with {count} offsets in {len(topic.partitions)} partitions")
+            held = f"{counted(count, 'offset')} in {counted(len(topic.partitions), 'partition')}"
+            typer.echo(f"topic {name!r} would be deleted, with {held}")
         typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
 
 

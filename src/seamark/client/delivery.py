@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from seamark.client.errors import ClientError, OperationTimedOut
+from seamark.counts import counted
 from seamark.topic_partition import TopicPartition
 
 log = logging.getLogger("seamark.client")
@@ -203,7 +204,7 @@ class DeliveryRun(NamedTuple):
         found: list[Delivered] = []
         for outcome, first, count in self.runs:
             if not outcome.wait(None if timeout is None else deadline.remaining):
-                raise deadline.timed_out(f"delivery of {len(self)} records")
+                raise deadline.timed_out(f"delivery of {counted(len(self), 'record')}")
             found += [outcome.settled(index) for index in range(first, first + count)]
         return found
 

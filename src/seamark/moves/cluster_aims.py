@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from seamark.client.errors import ClientError
+from seamark.counts import counted
 from seamark.moves.aims import REMEDY, Aim, Aims, ClusterLogs, Wanted
 from seamark.moves.log_matching import Found, Match, match, sample_points, shared_range
 from seamark.moves.move import How
@@ -127,7 +128,8 @@ class OtherCluster:
 
     def _equal(self, offset: int, here: LogRange, there: LogRange, found: Match) -> Aim:
         both = shared_range(here, there)
-        note = f"{found.compared} of {both.log_end - both.log_start} records compared{_already_lost(offset, here)}"
+        of = counted(both.log_end - both.log_start, "record")
+        note = f"{found.compared} of {of} compared{_already_lost(offset, here)}"
         beyond = outside_log(offset, there)
         if beyond and not self._allow_outside_log:
             return Aim(None, problem=f"{beyond} in {self._target.name}; {REMEDY}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from seamark.counts import counted
 from seamark.parallel.frontier import Frontier
 from seamark.parallel.work import Where, Work
 from seamark.topic_partition import TopicPartition
@@ -35,7 +36,7 @@ class Stall(NamedTuple):
         last = f", last error {self.error}" if self.error else ""
         return (
             f"{self.partition} is held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
-            f"{self.where.value}, attempts {self.attempts}{last}; {self.waiting} offsets behind it"
+            f"{self.where.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from seamark.client.records_api import Offset
+from seamark.counts import number_text
 from seamark.plans.plan import ClusterState, LogRange, Plan, Wanted, build_plan, outside_log
 from seamark.topic_partition import TopicPartition
 
@@ -62,5 +63,7 @@ def _clamped(
         return wanted
     is_before = offset < log.log_start
     end = log.log_start if is_before else log.log_end
-    remarks.append(f"group {group!r}, {partition}: {problem}: the {'start' if is_before else 'end'} is used, {end}")
+    remarks.append(
+        f"group {group!r}, {partition}: {problem}: the {'start' if is_before else 'end'} is used, {number_text(end)}"
+    )
     return end

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from seamark.client.records_api import Offset
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.plans.errors import OutsideLog, TopicChanged, some
 from seamark.topic_partition import TopicPartition
@@ -84,11 +84,12 @@ def outside_log(offset: int, log: LogRange) -> str:
     >>> outside_log(99, LogRange(0, 2))
     'offset 99 is 97 offsets after the end of the log (0 to 2)'
     """
-    where = f"of the log ({log.log_start} to {log.log_end})"
+    where = f"of the log ({number_text(log.log_start)} to {number_text(log.log_end)})"
+    asked = f"offset {number_text(offset)}"
     if offset < log.log_start:
-        return f"offset {offset} is {counted(log.log_start - offset, 'offset')} before the start {where}"
+        return f"{asked} is {counted(log.log_start - offset, 'offset')} before the start {where}"
     if offset > log.log_end:
-        return f"offset {offset} is {counted(offset - log.log_end, 'offset')} after the end {where}"
+        return f"{asked} is {counted(offset - log.log_end, 'offset')} after the end {where}"
     return ""
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from seamark.client.errors import ClientError
 from seamark.client.records_api import Offset
+from seamark.counts import counted
 from seamark.spark.cluster import Cluster
 from seamark.spark.offset_document import SourceOffsets
 from seamark.topic_partition import TopicPartition
@@ -147,4 +148,5 @@ class GroupCommits:
 
 
 def _held_back(partitions: tuple[TopicPartition, ...]) -> str:
-    return f"held back: the group is ahead of the checkpoint on {len(partitions)} partitions, such as {partitions[0]}"
+    on = counted(len(partitions), "partition")
+    return f"held back: the group is ahead of the checkpoint on {on}, such as {partitions[0]}"

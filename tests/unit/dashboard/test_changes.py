@@ -60,7 +60,7 @@ def test_an_offset_behind_the_log_is_a_problem_and_cannot_be_made(changing_brows
     cluster.commit("billing", orders_0=0, orders_1=0, orders_2=0)
     shown = planned(changing_browser, way="offset", value="100000")
     assert (
-        "It would be refused: orders-0: offset 100000 is 99,980 offsets after the end of the log (0 to 20)"
+        "It would be refused: orders-0: offset 100,000 is 99,980 offsets after the end of the log (0 to 20)"
         in shown.text
     )
     assert "nearest end of the log" in shown.text

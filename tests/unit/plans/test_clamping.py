@@ -18,7 +18,7 @@ def build(found, wanted):
         (9, 10, "offset 9 is 1 offset before the start of the log (10 to 100): the start is used, 10"),
         (10, 10, ""),
         (100, 100, ""),
-        (99_980, 100, "offset 99980 is 99,880 offsets after the end of the log (10 to 100): the end is used, 100"),
+        (99_980, 100, "offset 99,980 is 99,880 offsets after the end of the log (10 to 100): the end is used, 100"),
     ],
 )
 def test_an_offset_outside_becomes_the_nearest_end_and_that_is_told(offset, expected, told):
