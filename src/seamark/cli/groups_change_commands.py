@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seamark.cli.completion_command import group_names, topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
 
 _Topics = Annotated[
     list[str],
-    typer.Option("--topic", metavar="T[:0,1]", help="Only this topic, or these partitions; else all it committed."),
+    typer.Option(
+        "--topic",
+        metavar="T[:0,1]",
+        help="Only this topic, or these partitions; else all it committed.",
+        autocompletion=topic_names,
+    ),
 ]
 _To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
 _Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
@@ -204,7 +210,9 @@ def undo(
 
 
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups without members.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="GROUP", help="Groups without members.", autocompletion=group_names)
+    ],
     apply: Apply = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",

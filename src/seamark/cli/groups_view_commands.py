@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
 from seamark.counts import counted
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from seamark.monitor.scan import GroupView, PartitionView
 
 Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
-Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.")]
+Groups = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)
+]
 _All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
-_State = Annotated[list[str], typer.Option("--state", help="Only groups in this state; may be repeated.")]
-_Type = Annotated[list[str], typer.Option("--type", help="Only groups of this type, such as classic or consumer.")]
+_State = Annotated[
+    list[str], typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated.")
+]
+_Type = Annotated[
+    list[str], typer.Option("--type", metavar="TYPE", help="Only groups of this type, such as classic or consumer.")
+]
 _More = Annotated[bool, typer.Option("--more", help="Also state, assignor, log start, and what is done ahead.")]
 _Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="What to sort by.")]
 
@@ -164,7 +171,7 @@ def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ..
 
 
 def members(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)],
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006

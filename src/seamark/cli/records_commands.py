@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.rows import shown
@@ -25,6 +26,7 @@ from seamark.errors import UsageError
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
 
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
 _As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
 _File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
 _KeyEnds = Annotated[str, typer.Option("--key-ends", metavar="TEXT", help="In lines: what ends the key.")]
@@ -52,7 +54,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: _Topic,
     form: _As = "lines",
     file: _File = "",
     key_ends: _KeyEnds = "",
@@ -151,7 +153,7 @@ def _bytes_of(found: Any) -> bytes | None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: _Topic,
     group: _Group = "",
     start: _From = "earliest",
     partition: _Partition = [],  # noqa: B006

@@ -21,9 +21,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def simulate(
-    scenario: Annotated[str, typer.Option(help="Which faults to expect; --list names them all.")] = "random",
-    seed: Annotated[int, typer.Option(help="The first seed. One seed takes one course, on any machine.")] = 0,
-    count: Annotated[int, typer.Option(help="How many seeds to run, from the first on.")] = 1,
+    scenario: Annotated[
+        str, typer.Option("--scenario", metavar="NAME", help="Which faults to expect; --list names them all.")
+    ] = "random",
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="The first seed. One seed takes one course, on any machine.")
+    ] = 0,
+    count: Annotated[int, typer.Option("--count", metavar="N", help="How many seeds to run, from the first on.")] = 1,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print every event.")] = False,
     list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
