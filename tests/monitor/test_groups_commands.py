@@ -244,6 +244,26 @@ def test_a_group_that_does_not_exist_is_not_said_to_go(seamark, admin, group):
     assert committed(admin, group)
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["groups", "export", "{ghost}"], 1),
+        (["groups", "reset", "{group}", "--to", "group:{ghost}"], 1),
+        (["groups", "reset", "{ghost}", "--to", "latest"], 2),
+    ],
+)
+def test_a_group_that_does_not_exist_is_named_with_the_nearest(seamark, group, words, expected):
+    ghost = f"{group}x"
+    code, out, err = seamark(*(word.format(group=group, ghost=ghost) for word in words))
+    assert (code, out) == (expected, "")
+    assert f"there is no group {ghost!r}; did you mean {group!r}?" in err
+
+
+def test_a_directory_is_no_plan_to_undo(seamark):
+    code, _, err = seamark("groups", "undo", ".")
+    assert (code, err) == (1, "seamark: .: not a plan: it is a directory\n")
+
+
 def test_a_group_in_use_is_not_said_to_go(seamark, kafka_like, topic, fresh_name):
     name = fresh_name("busy")
     with Consumer(bootstrap_servers=kafka_like.bootstrap, group_id=name, client_id="worker") as consumer:
@@ -276,10 +296,17 @@ def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group,
         (["lag", "--fail-over", "soon"], "not a duration"),
         (["lag", "--reset", "middle"], "neither earliest nor latest"),
         (["groups", "list", "--sort", "colour"], "is not one of"),
+        (
+            ["groups", "export", "{group}", "--out", "no/such/directory"],
+            "--out no/such/directory: it cannot be written",
+        ),
+        (["audit", "--out", "{file}"], "it is not a directory"),
+        (["dashboard", "--listen", "nonsense"], "--listen nonsense: it must be HOST:PORT"),
     ],
 )
-def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sentence):
-    code, _, err = seamark(*words)
+def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, group, tmp_path, words, sentence):
+    (tmp_path / "a-file").touch()
+    code, _, err = seamark(*(word.format(group=group, file=tmp_path / "a-file") for word in words))
     assert (code, sentence in err) == (2, True)
 
 

@@ -12,6 +12,7 @@ finished step published it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -106,6 +107,8 @@ def audit(
 
     if not out:
         raise UsageError("say with --out DIR where the lake is, or is to be")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"--out {out}: it is not a directory")
     is_copied = source not in ("topic", "sampler")
     if is_copied and follow:
         raise UsageError("--follow needs a cluster: log directories that were copied do not grow")

@@ -15,7 +15,7 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options,
 from seamark.cli.durations import time_ms_of
 from seamark.cli.rows import Column, chosen_form, shown, write_rows
 from seamark.counts import counted
-from seamark.errors import UsageError
+from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
@@ -132,7 +132,7 @@ def show(
         found = list(letters(reader, starts)) if wanted is None else _first(letters(reader, starts))
     found = [letter for letter in found if wanted is None or letter.record.offset == wanted[1]]
     if not found:
-        raise UsageError(
+        raise SeamarkError(
             f"there is no record at {topic}-{at.replace(':', ' offset ')}" if at else f"{topic!r} is empty"
         )
     newest = max(found, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))

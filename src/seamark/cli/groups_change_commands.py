@@ -26,7 +26,7 @@ from seamark.cli.plan_workflow import (
     show_file,
     take_back,
 )
-from seamark.cli.rows import chosen_form
+from seamark.cli.rows import chosen_form, write_file
 from seamark.cli.topics_commands import known_topics
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
@@ -160,6 +160,8 @@ def _aims(
     at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
     other: dict[str, Mapping[TopicPartition, Offset]] = dict(remembered)
     if target.kind == "group":
+        if missing := _absent(admin, [target.name]):
+            raise SeamarkError(f"--to group:{target.name}: {missing[0]}")
         elsewhere = admin.list_group_offsets([target.name]).raise_if_failed()[target.name]
         other = dict.fromkeys(asked, elsewhere)
     elif target.kind == "file":
@@ -168,7 +170,8 @@ def _aims(
     wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
     for name, partitions in asked.items():
         if not partitions:
-            raise UsageError(f"group {name!r} has committed nothing: name what to set with --topic")
+            why = next(iter(_absent(admin, [name])), f"group {name!r} has committed nothing")
+            raise UsageError(f"{why}; to set offsets all the same, name what to set with --topic")
         found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
         if found.refused and not found.wanted:
             partition, reason = next(iter(found.refused.items()))
@@ -243,15 +246,12 @@ def delete(
 
 def _would_be_deleted(admin: Admin, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """A sentence for each group that can be deleted, and one for each that cannot."""
-    from seamark.monitor.nearest import absent
     from seamark.plans import GroupInUse
     from seamark.plans.cluster_reading import read_committed, read_groups
 
     asked = sorted(set(names))
+    complaints = _absent(admin, asked)
     there = read_groups(admin, asked)
-    missing = [name for name in asked if name not in there]
-    known = [listing.group_id for listing in admin.list_groups()] if missing else []
-    complaints = [absent("group", name, known) for name in missing]
     complaints += [
         str(GroupInUse(name, group.state, group.members)) for name, group in there.items() if group.is_active
     ]
@@ -259,6 +259,18 @@ def _would_be_deleted(admin: Admin, names: Iterable[str]) -> tuple[list[str], li
     offsets = read_committed(admin, dict.fromkeys(free))
     done = [f"group {name!r} would be deleted, with {counted(len(offsets[name]), 'committed offset')}" for name in free]
     return done, complaints
+
+
+def _absent(admin: Admin, names: Iterable[str]) -> list[str]:
+    """A sentence for each of the groups that does not exist."""
+    from seamark.monitor.nearest import absent
+    from seamark.plans.cluster_reading import read_groups
+
+    asked = sorted(set(names))
+    there = read_groups(admin, asked) if asked else {}
+    missing = [name for name in asked if name not in there]
+    known = [listing.group_id for listing in admin.list_groups()] if missing else []
+    return [absent("group", name, known) for name in missing]
 
 
 def export(
@@ -281,10 +293,13 @@ def export(
         raise UsageError("name the groups to export, or give --all")
     with Admin(client_config(bootstrap, config, option)) as admin:
         wanted = names or [listing.group_id for listing in admin.list_groups()]
+        missing = _absent(admin, names or [])
+        if missing:
+            raise SeamarkError("; ".join(missing))
         found = dict(admin.list_group_offsets(wanted).raise_if_failed())
         text = offsets_csv(found) if as_csv else offsets_json(admin.describe_cluster().cluster_id, found)
     if out:
-        Path(out).write_text(text, encoding="utf-8")
+        write_file(out, text)
         offsets = counted(sum(map(len, found.values())), "offset")
         typer.echo(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.", err=True)
     else:

@@ -21,7 +21,7 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options,
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.rows import shown
 from seamark.counts import counted
-from seamark.errors import UsageError
+from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
@@ -183,6 +183,7 @@ def consume(
     with Consumer(settings) as consumer:
         ends = None
         if group:
+            _partitions_of(consumer, topic)
             consumer.subscribe([topic])
         else:
             ends = _start_at(consumer, topic, partition, start)
@@ -206,7 +207,7 @@ def consume(
 
 def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str) -> dict[TopicPartition, int]:
     """Place the consumer; where each partition ends now."""
-    known = consumer.partitions_for(topic)
+    known = _partitions_of(consumer, topic)
     chosen = [each for each in known if not partitions or each.partition in partitions]
     if missing := set(partitions) - {each.partition for each in known}:
         raise UsageError(f"topic {topic!r} has no partition {min(missing)}, only 0 to {len(known) - 1}")
@@ -217,8 +218,7 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     elif start == "latest":
         consumer.seek_to_end(chosen)
     elif kind == "offset" and rest.isdecimal():
-        for each in chosen:
-            consumer.seek(each, int(rest))
+        _seek_in_log(consumer, chosen, int(rest))
     elif kind == "time" and rest:
         consumer.seek_to_time(time_ms_of(rest), chosen)
     elif kind == "ago" and rest:
@@ -228,6 +228,24 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     else:
         raise UsageError(f"--from {start!r} is not one of earliest, latest, offset:N, time:ISO, ago:1h")
     return consumer.end_offsets(chosen)
+
+
+def _partitions_of(consumer: Consumer, topic: str) -> tuple[TopicPartition, ...]:
+    found = consumer.partitions_for(topic)
+    if not found:
+        raise SeamarkError(f"there is no topic {topic!r}")
+    return found
+
+
+def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: int) -> None:
+    """Go to an offset; SeamarkError if a log does not have it, for a consumer would start over somewhere else."""
+    from seamark.plans.plan import LogRange, outside_log
+
+    starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    for each in partitions:
+        if problem := outside_log(offset, LogRange(starts[each], ends[each])):
+            raise SeamarkError(f"{each}: {problem}; --partition N reads only some partitions")
+        consumer.seek(each, offset)
 
 
 def _polls(consumer: Consumer, ends: dict[TopicPartition, int] | None, *, is_endless: bool) -> Iterator[list[Record]]:

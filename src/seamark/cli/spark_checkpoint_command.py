@@ -8,14 +8,13 @@ a new query. Only batches that are done count: an offset is never ahead of what 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
-from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.cli.rows import Column, chosen_form, write_file, write_rows
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -191,10 +190,7 @@ def from_group(
     if not out:
         typer.echo(text)
         return
-    try:
-        Path(out).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: it cannot be written ({error.strerror})") from None
+    write_file(out, text + "\n")
 
 
 def _latest(checkpoint: Checkpoint) -> CheckpointBatch:

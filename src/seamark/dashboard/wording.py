@@ -44,6 +44,13 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def catches_up_text(seconds: float | None, lag: int | None, wording: Wording) -> str:
+    """When a group will have caught up; a dash if it has, or if it has not begun."""
+    if not lag or seconds == 0:
+        return NOTHING
+    return wording.duration(seconds) or "not enough data"
+
+
 def behind_text(time: TimeLag | None, wording: Wording) -> str:
     """Time behind; the error is said where it is worth knowing."""
     if time is None:
