@@ -150,7 +150,8 @@ def show(
     rows = (
         (
             row.group, *row.partition, row.before.offset if row.before else None,
-            row.after.offset if row.after else None, row.delta, row.repeated, row.skipped, row.problem or None,
+            row.after.offset if row.after else None, row.delta, row.repeated, row.skipped,
+            row.problem.removeprefix(f"{row.partition}: ") or None,
         )
         for row in found.rows
     )  # fmt: skip

@@ -123,7 +123,7 @@ class Dashboard:
             raise UsageError("choose at least one topic")
         changes = self._changes_of(context)
         clamp = bool(_one(form, "clamp"))
-        why = f"set to {text}" + (", in the log" if clamp else "")
+        why = f"set to {text}" + (", else to the nearest end of the log" if clamp else "")
         return plan_page(context, changes.propose(group, topics, self._wording.target(text), why, clamp=clamp))
 
     def _undo(self, context: Context, form: Form) -> str:

@@ -148,7 +148,7 @@ def plan_page(context: Context, proposal: Proposal) -> str:
             NOTHING if row.delta is None else change_text(row.delta),
             count_text(row.repeated),
             count_text(row.skipped),
-            row.problem,
+            row.problem.removeprefix(f"{row.partition}: "),
         ]
         for row in proposal.preview.rows[:_MOST_ROWS]
     ]
