@@ -149,12 +149,45 @@ def test_a_reset_is_shown_made_and_taken_back(page, live, picture):
     page.get_by_role("link", name="Changes").click()
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("heading", name="Undo: what would change").wait_for()
+    page.get_by_text("30 records would be skipped").wait_for()
+    picture("plan-skips")
+    # The browser itself asks for the number.
+    page.get_by_role("button", name="Make 3 changes to billing").click()
+    assert live.committed("billing") == [30, 40, 50]
+    page.get_by_label("To skip 30 records, type the number").fill("30")
     page.get_by_role("button", name="Make 3 changes to billing").click()
     page.get_by_role("heading", name="Done and verified").wait_for()
     assert live.committed("billing") == [40, 50, 60]
     page.get_by_role("link", name="Changes").click()
     page.get_by_text("undone").wait_for()
     picture("changes")
+
+
+def test_a_slip_in_an_offset_is_refused_and_the_box_for_the_nearest_end_takes_it(page, address, live, picture):
+    page.goto(f"{address}/c/main/reset?id=billing")
+    page.get_by_label("Set to").select_option("offset")
+    page.get_by_label("Value").fill("100000")
+    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_text("offset 100,000 is 99,900 offsets after the end of the log (0 to 100)").first.wait_for()
+    assert page.get_by_role("button", name=re.compile("^Make")).is_disabled()
+    picture("plan-outside")
+    page.goto(f"{address}/c/main/reset?id=billing")
+    page.get_by_label("Set to").select_option("offset")
+    page.get_by_label("Value").fill("100000")
+    page.get_by_label("use the nearest end of the log").check()
+    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_text("150 records would be skipped").wait_for()
+    picture("plan-clamped")
+    assert live.committed("billing") == [40, 50, 60]
+
+
+def test_an_address_stays_in_one_line(page, address):
+    page.goto(f"{address}/c/main/group?id=billing")
+    tile = page.locator("strong.address")
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", tile.inner_text())
+    lines = "element => element.getBoundingClientRect().height / parseFloat(getComputedStyle(element).lineHeight)"
+    assert tile.evaluate(lines) < 1.5
+    assert tile.evaluate("element => element.scrollWidth <= element.clientWidth")
 
 
 def test_a_group_with_a_consumer_is_not_reset(page, address, live):

@@ -61,6 +61,7 @@ def test_one_finds_a_group_follows_it_and_resets_it_with_a_way_back(new_page, ad
     assert cluster.committed("browsed-billing") == [30, 40]
     page.get_by_role("link", name="Changes").click()
     page.get_by_role("button", name="Undo").click()
+    page.get_by_label("To skip 20 records, type the number").fill("20")
     page.get_by_role("button", name=re.compile("^Make 2 changes")).click()
     page.get_by_role("heading", name="Done and verified").wait_for()
     assert cluster.committed("browsed-billing") == [40, 50]

@@ -210,7 +210,7 @@ def test_an_active_group_is_shown_and_guarded(kafka_like, admin, topic, fresh_na
         assert member.topics == (topic,)
         refused = admin.alter_group_offsets(group, {TopicPartition(topic, 0): 1}).errors[TopicPartition(topic, 0)]
         assert refused.code is ErrorCode.NON_EMPTY_GROUP
-        assert "1 members" in str(refused)
+        assert "with 1 member;" in str(refused)
         assert admin.delete_groups([group]).errors[group].code is ErrorCode.NON_EMPTY_GROUP
         forgotten = admin.delete_group_offsets(group, partitions(topic, 0))
         assert forgotten.errors[TopicPartition(topic, 0)].code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -100,7 +100,7 @@ def test_delivery_has_an_end(broker):
     with Producer(bootstrap_servers=broker.bootstrap, **QUICK, **options) as producer:
         started = time.monotonic()
         delivery = producer.send("t", b"1")
-        with pytest.raises(DeliveryTimedOut, match=r"t-0 were not acknowledged within 1 s.*NOT_ENOUGH_REPLICAS"):
+        with pytest.raises(DeliveryTimedOut, match=r"t-0 not acknowledged within 1 s.*NOT_ENOUGH_REPLICAS"):
             delivery.result(10)
         assert 0.9 < time.monotonic() - started < 8
         broker.faults.clear()

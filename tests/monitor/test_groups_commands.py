@@ -117,11 +117,98 @@ def test_a_plan_gone_stale_changes_nothing(seamark, admin, group, topic):
 
 @pytest.mark.parametrize(
     ("to", "expected"),
-    [("earliest", {0: 0, 1: 0}), ("latest", {0: 10, 1: 10}), ("shift:-5", {0: 0, 1: 1}), ("ago:1d", {0: 10, 1: 10})],
+    [("earliest", {0: 0, 1: 0}), ("latest", {0: 10, 1: 10}), ("shift:-4", {0: 0, 1: 2}), ("ago:1d", {0: 10, 1: 10})],
 )
 def test_each_way_to_reset_sets_what_it_says(seamark, admin, group, to, expected):
     assert seamark("groups", "reset", group, "--to", to, "--apply")[0] == 0
     assert committed(admin, group) == expected
+
+
+OUTSIDE = [
+    # The target, the first partition it is refused for with the offset asked for, and what --clamp sets.
+    ("offset:99", 0, "offset 99 is 89 offsets after the end of the log (3 to 10)", {0: 10, 1: 10}),
+    ("offset:2", 0, "offset 2 is 1 offset before the start of the log (3 to 10)", {0: 3, 1: 2}),
+    ("shift:-5", 0, "offset -1 is 4 offsets before the start of the log (3 to 10)", {0: 3, 1: 1}),
+    ("shift:5", 1, "offset 11 is 1 offset after the end of the log (0 to 10)", {0: 9, 1: 10}),
+    ("file:far.csv", 1, "offset 12 is 2 offsets after the end of the log (0 to 10)", {0: 4, 1: 10}),
+    ("group:{other}", 1, "offset 40 is 30 offsets after the end of the log (0 to 10)", {0: 5, 1: 10}),
+]
+
+
+@pytest.mark.parametrize(("to", "where", "sentence", "clamped"), OUTSIDE, ids=[each[0] for each in OUTSIDE])
+def test_a_reset_outside_the_log_is_refused_unless_the_nearest_end_is_asked_for(
+    seamark, admin, group, topic, fresh_name, tmp_path, to, where, sentence, clamped
+):
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    admin.delete_records({first: 3}).raise_if_failed()
+    other = fresh_name("other")
+    admin.alter_group_offsets(other, {first: 5, second: 40}).raise_if_failed()
+    (tmp_path / "far.csv").write_text(f"{topic},0,4\n{topic},1,12\n")
+    reset = ("groups", "reset", group, "--to", to.format(other=other))
+    for words in (reset, (*reset, "--apply")):
+        code, _, err = seamark(*words)
+        assert (code, f"{topic}-{where}: {sentence}" in err) == (1, True), err
+        assert "--clamp uses the nearest end of the log" in err
+        assert committed(admin, group) == {0: 4, 1: 6}
+    # Nothing is left behind that a second attempt would find in its way.
+    assert list(tmp_path.glob("seamark-plan-*")) == []
+    code, _, err = seamark(*reset, "--clamp", "--apply")
+    assert (code, f"{topic}-{where}: {sentence}" in err) == (0, True), err
+    assert committed(admin, group) == clamped
+
+
+def test_an_offset_outside_the_log_is_set_as_it_is_by_one_who_says_so(seamark, admin, group, topic):
+    reset = ("groups", "reset", group, "--topic", f"{topic}:0", "--to", "offset:99")
+    assert seamark(*reset, "--allow-outside-log", "--apply")[0] == 0
+    assert committed(admin, group) == {0: 99, 1: 6}
+    code, _, err = seamark(*reset, "--allow-outside-log", "--clamp")
+    assert (code, "contradict each other" in err) == (2, True)
+
+
+def test_an_import_outside_the_log_is_refused_unless_the_nearest_end_is_asked_for(
+    seamark, admin, group, topic, tmp_path
+):
+    (tmp_path / "far.csv").write_text(f"{group},{topic},1,12\n")
+    for more in ((), ("--apply",)):
+        code, _, err = seamark("groups", "import", "far.csv", *more)
+        assert (code, f"{topic}-1: offset 12 is 2 offsets after the end of the log (0 to 10)" in err) == (1, True)
+        assert "--clamp" in err
+        assert committed(admin, group) == {0: 4, 1: 6}
+    assert seamark("groups", "import", "far.csv", "--clamp", "--apply")[0] == 0
+    assert committed(admin, group) == {0: 4, 1: 10}
+
+
+def test_a_plan_is_refused_when_the_log_moved_past_it_and_so_is_its_undo(seamark, admin, group, topic):
+    first = TopicPartition(topic, 0)
+    assert seamark("groups", "reset", group, "--to", "shift:-3", "--plan", "back.json")[0] == 0
+    assert seamark("groups", "reset", group, "--to", "latest", "--plan", "on.json")[0] == 0
+    admin.delete_records({first: 5}).raise_if_failed()
+    for more in ((), ("--apply",)):
+        code, _, err = seamark("groups", "reset", "--plan", "back.json", *more)
+        assert (code, f"{first}: offset 1 is 4 offsets before the start of the log (5 to 10)" in err) == (1, True)
+        assert "make the plan again with --clamp" in err
+    code, _, err = seamark("groups", "reset", "--plan", "back.json", "--clamp")
+    assert (code, "--clamp goes with --to" in err) == (2, True)
+    assert committed(admin, group) == {0: 4, 1: 6}
+    assert seamark("groups", "reset", "--plan", "on.json", "--apply")[0] == 0
+    for more in ((), ("--apply",)):
+        code, _, err = seamark("groups", "undo", "on.json", *more)
+        assert (code, f"{first}: offset 4 is 1 offset before the start" in err, "--clamp" in err) == (1, True, True)
+    assert committed(admin, group) == {0: 10, 1: 10}
+    assert seamark("groups", "undo", "on.json", "--clamp", "--apply")[0] == 0
+    assert committed(admin, group) == {0: 5, 1: 6}
+
+
+def test_the_dry_run_of_an_undo_names_only_options_that_it_has(seamark, group):
+    assert seamark("groups", "reset", group, "--to", "latest", "--plan", "p.json", "--apply")[0] == 0
+    code, _, err = seamark("groups", "undo", "p.json")
+    assert (code, err) == (0, "dry run, nothing was changed: --apply makes the changes\n")
+
+
+def test_the_dry_run_of_a_plan_that_was_applied_says_that_nothing_is_left(seamark, group):
+    assert seamark("groups", "reset", group, "--to", "latest", "--plan", "p.json", "--apply")[0] == 0
+    code, _, err = seamark("groups", "reset", "--plan", "p.json")
+    assert (code, err) == (0, "nothing to change: the offsets are as the plan wants them\n")
 
 
 def test_single_partitions_are_reset_and_the_others_left(seamark, admin, group, topic):
@@ -138,10 +225,55 @@ def test_what_is_exported_is_imported_into_another_group(seamark, admin, group, 
 
 
 def test_a_group_is_deleted_only_when_told_to(seamark, admin, group):
-    assert "would go, with 2" in seamark("groups", "delete", group)[1]
+    assert "would be deleted, with 2 committed offsets" in seamark("groups", "delete", group)[1]
     assert committed(admin, group)
     assert seamark("groups", "delete", group, "--apply")[0] == 0
     assert committed(admin, group) == {}
+
+
+def test_a_group_that_does_not_exist_is_not_said_to_go(seamark, admin, group):
+    ghost = f"{group}x"
+    for more in ((), ("--apply",)):
+        code, out, err = seamark("groups", "delete", ghost, *more)
+        assert (code, out) == (1, "")
+        assert f"there is no group {ghost!r}; did you mean {group!r}?" in err
+        assert "--apply makes" not in err
+    code, out, err = seamark("groups", "delete", ghost, group)
+    assert (code, out) == (1, f"group {group!r} would be deleted, with 2 committed offsets\n")
+    assert f"there is no group {ghost!r}" in err
+    assert committed(admin, group)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["groups", "export", "{ghost}"], 1),
+        (["groups", "reset", "{group}", "--to", "group:{ghost}"], 1),
+        (["groups", "reset", "{ghost}", "--to", "latest"], 2),
+    ],
+)
+def test_a_group_that_does_not_exist_is_named_with_the_nearest(seamark, group, words, expected):
+    ghost = f"{group}x"
+    code, out, err = seamark(*(word.format(group=group, ghost=ghost) for word in words))
+    assert (code, out) == (expected, "")
+    assert f"there is no group {ghost!r}; did you mean {group!r}?" in err
+
+
+def test_a_directory_is_no_plan_to_undo(seamark):
+    code, _, err = seamark("groups", "undo", ".")
+    assert (code, err) == (1, "seamark: .: not a plan: it is a directory\n")
+
+
+def test_a_group_in_use_is_not_said_to_go(seamark, kafka_like, topic, fresh_name):
+    name = fresh_name("busy")
+    with Consumer(bootstrap_servers=kafka_like.bootstrap, group_id=name, client_id="worker") as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        code, out, err = seamark("groups", "delete", name)
+        assert (code, out) == (1, "")
+        assert f"group {name!r} is Stable with 1 member" in err
+        assert seamark("groups", "delete", name, "--apply")[0] == 1
 
 
 def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group, topic):
@@ -164,10 +296,17 @@ def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group,
         (["lag", "--fail-over", "soon"], "not a duration"),
         (["lag", "--reset", "middle"], "neither earliest nor latest"),
         (["groups", "list", "--sort", "colour"], "is not one of"),
+        (
+            ["groups", "export", "{group}", "--out", "no/such/directory"],
+            "--out no/such/directory: it cannot be written",
+        ),
+        (["audit", "--out", "{file}"], "it is not a directory"),
+        (["dashboard", "--listen", "nonsense"], "--listen nonsense: it must be HOST:PORT"),
     ],
 )
-def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sentence):
-    code, _, err = seamark(*words)
+def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, group, tmp_path, words, sentence):
+    (tmp_path / "a-file").touch()
+    code, _, err = seamark(*(word.format(group=group, file=tmp_path / "a-file") for word in words))
     assert (code, sentence in err) == (2, True)
 
 

@@ -23,7 +23,7 @@ def test_a_topic_is_made_described_changed_and_deleted(seamark, topic):
     assert {row["setting"]: row["value"] for row in changed}["retention.ms"] == "1234567"
     back = json.loads(seamark("topics", "config", topic, "--unset", "retention.ms", "--json")[1])
     assert "retention.ms" not in {row["setting"] for row in back}
-    assert "would go" in seamark("topics", "delete", topic)[1]
+    assert "would be deleted" in seamark("topics", "delete", topic)[1]
     assert seamark("topics", "delete", topic, "--apply")[0] == 0
     code, _, err = seamark("topics", "describe", topic + "x")
     assert (code, "there is no topic" in err) == (1, True)
@@ -55,6 +55,22 @@ def test_lines_are_written_with_keys_and_read_by_filters_and_places(seamark, top
     assert seamark("consume", topic, "--from", "latest")[1] == ""
     one = seamark("consume", topic, "--partition", "0", "--from", "offset:1")[1].splitlines()
     assert [int(line.split()[0].split(":")[1]) for line in one] == list(range(1, len(one) + 1))
+
+
+def test_reading_from_an_offset_outside_the_log_is_refused_and_does_not_start_over(seamark, topic, tmp_path):
+    (tmp_path / "in").write_text('{"value": "x", "partition": 1}')
+    code, _, err = seamark("produce", topic, "--as", "json", "--file", "in")
+    assert (code, err) == (0, f"1 record stored in topic {topic!r}\n")
+    code, out, err = seamark("consume", topic, "--from", "offset:99", "--partition", "1")
+    assert (code, out) == (1, "")
+    assert f"{topic}-1: offset 99 is 98 offsets after the end of the log (0 to 1)" in err
+
+
+@pytest.mark.parametrize("more", [[], ["--group", "readers"]])
+def test_a_topic_that_does_not_exist_is_named_and_not_waited_for(seamark, fresh_name, more):
+    name = fresh_name("absent")
+    code, out, err = seamark("consume", name, *more)
+    assert (code, out, err) == (1, "", f"seamark: there is no topic {name!r}\n")
 
 
 def test_a_member_goes_on_behind_what_an_earlier_call_wrote_out(seamark, topic, tmp_path, fresh_name):

@@ -1,7 +1,9 @@
 """``seamark groups reset`` beside ``kafka-consumer-groups --reset-offsets``: the same offsets for every way both have.
 
 Two groups begin alike. Kafka's tool resets one and ours the other, first as a dry run and then in earnest; what is
-announced and what is committed afterwards must be the same. Kafka's tool runs in one JVM for all of it.
+announced and what is committed afterwards must be the same. Kafka's tool runs in one JVM for all of it. An offset
+outside the log is where the two part: Kafka's tool takes the nearest end with a warning, ours is refused unless told to
+(``--clamp``), which then means the same.
 
 What a log holds decides what a mode means, so there are four kinds: a whole log, one whose beginning was deleted, one
 without records, and one that the groups have not committed to.
@@ -140,7 +142,7 @@ def test_both_tools_announce_and_commit_the_same(seamark, tool, admin, kafka_lik
     }  # fmt: skip
     kafka_words, our_words = (
         [word.format(**words) for word in (*MODES[mode][0], *SCOPES[scope][0])],
-        [word.format(**words) for word in ("--to", MODES[mode][1], *SCOPES[scope][1])],
+        [word.format(**words) for word in ("--to", MODES[mode][1], "--clamp", *SCOPES[scope][1])],
     )
     reset = ["--bootstrap-server", kafka_like.bootstrap, "--reset-offsets", "--group", theirs, *kafka_words]
 
@@ -162,6 +164,17 @@ def test_both_tools_announce_and_commit_the_same(seamark, tool, admin, kafka_lik
     assert committed(admin, ours) == committed(admin, theirs)
 
 
+@pytest.mark.parametrize("to", ["offset:3", "offset:1000", "shift:-7", "shift:9"])
+def test_where_kafkas_tool_takes_the_nearest_end_ours_is_refused_and_names_the_word_for_it(
+    seamark, admin, logs, pair, to
+):
+    _, ours = pair
+    for more in ([], ["--apply"]):
+        code, _, err = seamark("groups", "reset", ours, "--to", to, *more)
+        assert (code, "--clamp" in err) == (1, True), err
+        assert committed(admin, ours) == logs.committed
+
+
 def test_a_whole_topic_with_a_partition_that_nothing_was_committed_to(seamark, tool, admin, kafka_like, logs, pair):
     theirs, ours = pair
     fresh = TopicPartition(logs.first, 3)
@@ -174,9 +187,7 @@ def test_a_whole_topic_with_a_partition_that_nothing_was_committed_to(seamark, t
 
 
 @pytest.mark.parametrize("command", ["reset", "import"])
-def test_a_file_of_offsets_sets_the_same_and_is_moved_into_the_log(
-    seamark, tool, admin, kafka_like, logs, pair, tmp_path, command
-):
+def test_a_file_of_offsets_sets_the_same(seamark, tool, admin, kafka_like, logs, pair, tmp_path, command):
     theirs, ours = pair
     rows = [(logs.first, 0, 17), (logs.first, 1, 20), (logs.second, 1, 30)]
     file = tmp_path / "offsets.csv"

@@ -137,7 +137,7 @@ def test_a_mirror_that_is_behind_the_group_is_a_problem(clusters, admins, topic,
     where = TopicPartition(topic, 0)
     admins[0].alter_group_offsets(group, {where: 35}).raise_if_failed()
     _, rows = move(group)
-    assert "ends at 20, before offset 35" in rows[0]["problem"]
+    assert "offset 35 is 15 offsets after the end of the log (0 to 20)" in rows[0]["problem"]
     _, rows = move(group, "--allow-outside-log")
     assert (rows[0]["after"], rows[0]["problem"]) == (35, None)
     # Where it stands within what is mirrored, the number stays.

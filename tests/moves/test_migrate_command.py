@@ -100,13 +100,13 @@ def test_nodes_that_are_no_offsets_topics_that_are_gone_and_offsets_outside_the_
         client.create(f"/consumers/{bad}/offsets/{topic}/1", b"not a number")
         client.create(f"/consumers/{bad}/offsets/{topic}/x", b"5")
         ran = run("migrate", "zookeeper-to-kafka", "--all", *connection, "--plan", "plan.jsonl", "--json")
-        assert ran.code == 0, ran.err
+        assert ran.code == 1, ran.err
         problems = {(row["group"], row["topic"], row["partition"]): row["problem"] or "" for row in json.loads(ran.out)}
         assert "holds 'not a number', which is not an offset" in problems[bad, topic, 1]
         assert "x" in problems[bad, None, None]
         assert "topic 'no-such-topic' does not exist" in problems[gone, "no-such-topic", 0]
         assert "has only 3 partitions" in problems[gone, topic, 9]
-        assert "ends at 50, before offset 5000" in problems[far, topic, 1]
+        assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in problems[far, topic, 1]
         assert "3 of them with problems would be held back, --partial moves what can be" in ran.err
         ran = run("migrate", "apply", "plan.jsonl", "--partial", "--zookeeper", f"{zookeeper_connect}/elsewhere")
         assert ran.code == 1
@@ -121,6 +121,41 @@ def test_nodes_that_are_no_offsets_topics_that_are_gone_and_offsets_outside_the_
     }  # fmt: skip
     assert committed(admins[0], bad) == {0: 3}
     assert committed(admins[0], gone) == {}
+
+
+def test_a_log_that_moved_after_the_plan_was_made_holds_the_group_back(clusters, admins, topic, run, fresh_name):
+    old, new = fresh_name("old"), fresh_name("new")
+    where = TopicPartition(topic, 0)
+    for group, offset in ((old, 7), (new, 3)):
+        admins[0].alter_group_offsets(group, {where: offset}).raise_if_failed()
+    move = ("group-to-group", "--group", old, "--to-group", new, "--bootstrap", clusters[0].bootstrap)
+    assert run("migrate", *move, "--plan", "plan.jsonl").code == 0
+    assert run("migrate", *move, "--plan", "done.jsonl", "--apply").code == 0
+    admins[0].alter_group_offsets(new, {where: 3}).raise_if_failed()
+    admins[0].delete_records({where: 9}).raise_if_failed()
+    ran = run("migrate", "apply", "plan.jsonl")
+    assert (ran.code, committed(admins[0], new)) == (1, {0: 3})
+    assert f"{where}: offset 7 is 2 offsets before the start of the log (9 to 50); --allow-outside-log sets" in ran.out
+    assert run("migrate", "apply", "plan.jsonl", "--allow-outside-log").code == 0
+    assert committed(admins[0], new) == {0: 7}
+    for more in ((), ("--apply",)):
+        ran = run("migrate", "rollback", "plan.jsonl", *more)
+        assert (ran.code, committed(admins[0], new)) == (1, {0: 7})
+        assert f"{where}: offset 3 is 6 offsets before the start of the log (9 to 50)" in ran.out
+    assert run("migrate", "rollback", "plan.jsonl", "--apply", "--allow-outside-log").code == 0
+    assert committed(admins[0], new) == {0: 3}
+
+
+def test_a_dry_run_in_which_nothing_can_be_moved_does_not_say_that_it_would_be(
+    clusters, admins, topic, run, fresh_name
+):
+    old = fresh_name("old")
+    admins[0].alter_group_offsets(old, {TopicPartition(topic, 0): 5000}).raise_if_failed()
+    ran = run("migrate", "group-to-group", "--group", old, "--to-group", "x", "--bootstrap", clusters[0].bootstrap)
+    assert ran.code == 1
+    assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in ran.out
+    assert "--apply makes the move" not in ran.err
+    assert ran.err.endswith("dry run, nothing was changed: as things stand no group would be moved\n")
 
 
 def test_a_group_is_copied_to_another_name_with_everything_it_has(clusters, admins, topic, run, fresh_name):

@@ -150,7 +150,8 @@ def test_an_active_group_is_refused(seamark, kafka_like, admin, topic, directory
             if consumer.assignment():
                 break
         to_group = ("to-group", directory, group, "--bootstrap", kafka_like.bootstrap)
-        assert "it would be refused: group" in seamark(*to_group).err
+        shown = seamark(*to_group)
+        assert (shown.code, "--apply would be refused: group" in shown.err) == (1, True)
         refused = seamark(*to_group, "--apply")
     assert refused.code == 1
     assert "with 1 member (worker at" in refused.err
@@ -177,11 +178,16 @@ def test_offsets_outside_the_log_are_refused_unless_allowed(seamark, kafka_like,
     group = fresh_name("far")
     to_group = ("to-group", directory, group, "--bootstrap", kafka_like.bootstrap, "--apply")
     refused = seamark(*to_group)
-    assert (refused.code, "ends at 10, before the new offset 99" in refused.err) == (1, True)
+    assert refused.code == 1
+    assert f"{topic}-1: offset 99 is 89 offsets after the end of the log (0 to 10)" in refused.err
+    assert "--clamp" in refused.err
     assert committed(admin, group) == {}
-    # The plan that was refused is still there; it is the one that is applied.
-    (left,) = tmp_path.glob("seamark-plan-*.json")
-    assert seamark(*to_group, "--allow-outside-log", "--plan", left.name).code == 0
+    # A plan that is refused leaves no file that the next attempt would stumble over.
+    assert list(tmp_path.glob("seamark-plan-*.json")) == []
+    clamped = seamark(*to_group, "--clamp")
+    assert (clamped.code, "the end is used, 10" in clamped.err) == (0, True)
+    assert committed(admin, group)[TopicPartition(topic, 1)].offset == 10
+    assert seamark(*to_group, "--allow-outside-log").code == 0
     assert committed(admin, group)[TopicPartition(topic, 1)].offset == 99
 
 

@@ -168,8 +168,8 @@ def test_offsets_outside_the_log_are_refused_unless_allowed(admin, topic, group)
     admin.delete_records({first: 3}).raise_if_failed()
     plan, state = make(admin, {group: {first: 2, second: 11}})
     assert [row.problem for row in preview(plan, state).rows] == [
-        f"{first} starts at 3, after the new offset 2",
-        f"{second} ends at 10, before the new offset 11",
+        f"{first}: offset 2 is 1 offset before the start of the log (3 to 10)",
+        f"{second}: offset 11 is 1 offset after the end of the log (0 to 10)",
     ]
     with pytest.raises(OutsideLog):
         apply(admin, plan)

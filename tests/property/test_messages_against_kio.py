@@ -55,6 +55,7 @@ def test_kio_lacks_only_the_versions_that_golden_bytes_cover() -> None:
     }
 
 
+# covers: A15, A16, A21, L6
 @PAIRS
 def test_fields_types_tags_nulls_and_defaults_agree_with_kio(cls: type[Message], version: int) -> None:
     kio_cls = kio_class(cls, version)

@@ -2,7 +2,8 @@
 
 A ``python`` block is executed; the blocks of a document share their names. In a ``console`` block every line that
 begins with ``$ seamark`` is run, and the lines below it must be what comes on the screen: an ellipsis stands for
-anything. Commands talk to the document's ``broker``, or to the address in ``bootstrap``.
+anything, and ``(exit 1)`` at the end for a command that fails with that code. Commands talk to the document's
+``broker``, or to the address in ``bootstrap``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Command(NamedTuple):
     words: list[str]
     screen: str
     line: int
+    code: int = 0
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -43,7 +45,9 @@ def blocks_of(text: str) -> list[Block]:
 def commands_of(block: Block) -> Iterator[Command]:
     """The commands of a console block with what each is said to print."""
     for piece in re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
-        yield Command(shlex.split(piece[1]), piece[2], block.line + block.text.count("\n", 0, piece.start()))
+        line = block.line + block.text.count("\n", 0, piece.start())
+        screen, _, code = piece[2].partition("(exit ")
+        yield Command(shlex.split(piece[1]), screen, line, int(code.strip().removesuffix(")") or 0))
 
 
 def run_document(path: Path, names: Mapping[str, Any], *, language: str = "python") -> int:
@@ -86,7 +90,7 @@ def _run_command(path: Path, command: Command, names: Mapping[str, Any]) -> None
         else:
             code = 0
     came = screen.getvalue()
-    assert code == 0, f"{where}: it ended with {code}: {came}"
+    assert code == command.code, f"{where}: it ended with {code}: {came}"
     assert _is_as_said(came, command.screen), f"{where}: this came on the screen:\n{came}"
 
 

@@ -25,6 +25,22 @@ def test_version_and_help_answer():
     assert "wire" in seamark("--help").stdout
 
 
+def test_the_module_is_the_command_and_short_help_is_help():
+    ran = subprocess.run([sys.executable, "-m", "seamark", "-h"], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, seamark("--help").stdout)
+    assert seamark("groups", "reset", "-h").stdout == seamark("groups", "reset", "--help").stdout
+
+
+def test_help_names_arguments_as_people_do():
+    shown = seamark("groups", "delete", "--help").stdout
+    assert "Usage: seamark groups delete [OPTIONS] GROUP...\n" in shown
+    assert "  GROUP...  Groups without members.  [required]\n" in shown
+    for words in (["groups", "list"], ["wire", "decode"], ["simulate"], ["produce"], ["topics", "create"]):
+        shown = seamark(*words, "--help").stdout
+        assert "<" not in shown
+        assert "{" not in shown
+
+
 def test_a_commit_request_is_decoded_from_hexadecimal():
     shown = json.loads(seamark("wire", "decode", "OffsetCommitRequest", "8", BODY, "--json").stdout)
     assert shown["group_id"] == "demoGroup"

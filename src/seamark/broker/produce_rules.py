@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from seamark.broker.partition import Partition
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
+from seamark.counts import counted
 from seamark.errors import DecodeError
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -116,7 +117,7 @@ def check_batch(content: Buffer | None, partition: Partition, version: int, now_
         # Kafka does not expect this either: its answer is the code for what nobody thought of.
         raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {attributes & CODEC_MASK}")
     if count <= 0 or last_delta != count - 1:
-        raise _unfit(f"the batch has {count} records and offsets for {last_delta + 1}")
+        raise _unfit(f"the batch has {counted(count, 'record')} and offsets for {last_delta + 1}")
     if producer_id >= 0 and (sequence < 0 or producer_epoch < 0):
         raise _unfit(f"producer {producer_id} gave its batch the sequence {sequence} in epoch {producer_epoch}")
     if attributes & LOG_APPEND_TIME and not config.log_append_time:
@@ -161,7 +162,7 @@ def _check_timestamps(content: Buffer, partition: Partition, now_ms: int) -> Non
         if stamp != NO_TIMESTAMP and not first <= stamp <= last
     ]
     if bad:
-        reason = f"{len(bad)} records have a timestamp that is too far from now"
+        reason = f"{counted(len(bad), 'record')} with a timestamp too far from now"
         raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, reason, bad)
 
 
@@ -172,7 +173,7 @@ def _check_keys(content: Buffer, partition: Partition) -> None:
         if key is None
     ]
     if bad:
-        reason = f"{len(bad)} records without a key cannot be compacted"
+        reason = f"{counted(len(bad), 'record')} without a key, which cannot be compacted"
         raise RecordsRefused(ErrorCode.INVALID_RECORD, reason, bad)
 
 

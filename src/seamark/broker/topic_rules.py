@@ -13,6 +13,7 @@ from seamark.broker.leadership import spread
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.topic_configs import parse_topic_configs
 from seamark.broker.topics import OFFSETS_TOPIC, Topic, check_collision, check_name
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.wire.error_codes import ErrorCode
 
@@ -128,11 +129,11 @@ def plan_partitions(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"{OFFSETS_TOPIC} keeps its partitions: groups are spread over them"
         )
     if count == present:
-        raise RequestRefused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {present} partitions already")
+        raise RequestRefused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {counted(present, 'partition')} already")
     if count < present:
         raise RequestRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"{topic.name} has {present} partitions and cannot go back to {count}",
+            f"{topic.name} has {counted(present, 'partition')} and cannot go back to {count}",
         )
     added = count - present
     _check_count(added)
@@ -142,7 +143,7 @@ def plan_partitions(
     if len(assignments) != added:
         raise RequestRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{added} partitions are to be added, and replicas are given for {len(assignments)}",
+            f"{counted(added, 'partition')} to be added, and replicas given for {len(assignments)}",
         )
     _check_replica_lists(cluster, assignments, factor)
     return [list(each) for each in assignments]

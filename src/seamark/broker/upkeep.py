@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Upkeep:
             if count:
                 partition.epochs.forget_before(partition.log_start)
                 partition.changed()
-                _log.info("%s: %d segments retired, the log starts at %d", partition.name, count, partition.log_start)
+                segments = counted(count, "segment")
+                _log.info("%s: %s retired, the log starts at %d", partition.name, segments, partition.log_start)
 
     def expire_producers(self) -> None:
         before_ms = self._server.clock.now_ms() - self._server.settings["producer.id.expiration.ms"]

@@ -12,6 +12,7 @@ finished step published it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +20,7 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, carry_out
+from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
 from seamark.cli.rows import Column, chosen_form, write_rows
 from seamark.errors import UsageError
 
@@ -106,6 +107,8 @@ def audit(
 
     if not out:
         raise UsageError("say with --out DIR where the lake is, or is to be")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"--out {out}: it is not a directory")
     is_copied = source not in ("topic", "sampler")
     if is_copied and follow:
         raise UsageError("--follow needs a cluster: log directories that were copied do not grow")
@@ -133,6 +136,7 @@ def as_of(
     group: _Groups = [],  # noqa: B006
     plan: PlanFile = "",
     apply: Apply = False,
+    clamp: Clamp = False,
     outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -157,7 +161,7 @@ def as_of(
         remembered = offsets_in_lake(directory, at_ms, group or None)
         check_known(group, remembered, time)
         with Admin(settings) as admin:
-            made, state = plan_to_go_there(admin, time, at_ms, remembered)
+            made, state = plan_to_go_there(admin, time, at_ms, remembered, clamp=clamp, outside=outside)
             carry_out(
                 admin,
                 made,

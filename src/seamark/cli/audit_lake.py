@@ -1,8 +1,8 @@
 """Going back in time with a lake: what groups had committed then, and the plan that takes them there.
 
 Offsets that a group has now but had not then are left as they are, and that is said: taking them away would leave the
-choice to the consumer's reset policy. An offset that its log does not hold any more is moved into the log, as a reset
-does; one that is still there gets the metadata back that was stored with it.
+choice to the consumer's reset policy. An offset gets the metadata back that was stored with it; one that its log does
+not hold any more is refused, as with every reset, unless the nearest end of the log was asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from seamark.cli import audit_spark
-from seamark.cli.plan_workflow import now_ms
+from seamark.cli.plan_workflow import make_plan
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ def state_to_go_there(admin: Admin, groups: Iterable[str], remembered: Remembere
     return read_state(admin, {name: {*then[name], *state.committed.get(name, ())} for name in names})
 
 
-def plan_to_go_there(admin: Admin, at: str, at_ms: int, remembered: Remembered) -> tuple[Plan, ClusterState]:
-    """The plan, and the state it was made from; what is left out or moved is said on standard error."""
+def plan_to_go_there(
+    admin: Admin, at: str, at_ms: int, remembered: Remembered, *, clamp: bool, outside: bool
+) -> tuple[Plan, ClusterState]:
+    """The plan, and the state it was made from; what is left out or clamped is said on standard error."""
     from seamark.monitor.targets import Target, aim
-    from seamark.plans import build_plan
 
     state = state_to_go_there(admin, remembered, remembered)
     wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
@@ -65,13 +66,8 @@ def plan_to_go_there(admin: Admin, at: str, at_ms: int, remembered: Remembered) 
         found = aim(Target("lake", at_ms, at), group, asked, state, elsewhere=offsets)
         for partition, reason in found.refused.items():
             typer.echo(f"seamark: {partition} of group {group!r} is left as it is: {reason}", err=True)
-        for partition, remark in found.remarks.items():
-            typer.echo(f"seamark: {partition} of group {group!r}: {remark}", err=True)
-        wanted[group] = {
-            partition: offsets[partition] if offset == offsets[partition].offset else offset
-            for partition, offset in found.wanted.items()
-        }
-    plan = build_plan(state, wanted, made_by="seamark audit as-of", why=f"as of {at}", now_ms=now_ms())
+        wanted[group] = {partition: offsets[partition] for partition in found.wanted}
+    plan = make_plan(state, wanted, made_by="seamark audit as-of", why=f"as of {at}", clamp=clamp, outside=outside)
     return plan, state
 
 

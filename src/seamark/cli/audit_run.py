@@ -18,6 +18,7 @@ import typer
 from seamark.cli import audit_spark
 from seamark.cli.durations import duration_text
 from seamark.cli.rows import Column, write_rows
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Audit:
         lake = Lake.open(self.lake)
         began = time.monotonic()
         counts = find(spark, lake, parameters)
-        told = _counted(sum(counts.values()), "finding")
+        told = counted(sum(counts.values()), "finding")
         _say(f"{told} in {duration_text(time.monotonic() - began)}{_kinds(counts)}")
         if self.report or as_json:
             from seamark.spark.offsets import report
@@ -84,7 +85,7 @@ class Audit:
             made = report.write(spark, lake, self.report or None)
             if self.report:
                 took = duration_text(time.monotonic() - began)
-                _say(f"report of {_counted(made['totals']['groups'], 'group')} in {took}: {self.report}")
+                _say(f"report of {counted(made['totals']['groups'], 'group')} in {took}: {self.report}")
             if as_json:
                 sys.stdout.write(report.json_text(made) + "\n")
                 sys.stdout.flush()
@@ -112,7 +113,7 @@ class Audit:
 
     def _told(self, summary: Any, what: str) -> None:
         rows = ", ".join(f"{table} {count}" for table, count in sorted(summary.rows.items()) if count)
-        count = "looked" if what == "look" else _counted(summary.records, "new record")
+        count = "looked" if what == "look" else counted(summary.records, "new record")
         _say(f"{count} in {duration_text(summary.seconds)}, rows: {rows or 'none'}")
 
     def _show(self, spark: SparkSession, lake: Any) -> None:
@@ -124,10 +125,6 @@ class Audit:
         rows = lake.read(spark, "findings").orderBy(urgency, F.desc("first_time"), "group", "topic", "partition")
         shown = [tuple(row[column.name] for column in _FOUND) for row in rows.limit(_SHOWN).collect()]
         write_rows(_FOUND, shown, "table")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _kinds(counts: Mapping[str, int]) -> str:

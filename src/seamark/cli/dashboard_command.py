@@ -150,7 +150,10 @@ def dashboard(
 
 def check_listen(listen: str, *, is_secured: bool) -> None:
     """UsageError if others could reach it without anything that keeps the token secret on its way."""
-    host = listen.rpartition(":")[0].strip("[]")
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdecimal():
+        raise UsageError(f"--listen {listen}: it must be HOST:PORT, for example 127.0.0.1:8080")
     try:
         is_local = ipaddress.ip_address(host).is_loopback
     except ValueError:

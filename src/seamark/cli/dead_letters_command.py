@@ -14,7 +14,8 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import time_ms_of
 from seamark.cli.rows import Column, chosen_form, shown, write_rows
-from seamark.errors import UsageError
+from seamark.counts import counted
+from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
@@ -131,7 +132,7 @@ def show(
         found = list(letters(reader, starts)) if wanted is None else _first(letters(reader, starts))
     found = [letter for letter in found if wanted is None or letter.record.offset == wanted[1]]
     if not found:
-        raise UsageError(
+        raise SeamarkError(
             f"there is no record at {topic}-{at.replace(':', ' offset ')}" if at else f"{topic!r} is empty"
         )
     newest = max(found, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))
@@ -236,17 +237,13 @@ def _tell(plan: Any, put_back: int, *, topic: str, group: str, is_applied: bool,
         if len(rows) > _SHOWN_ROWS:
             typer.echo(f"… and {len(rows) - _SHOWN_ROWS} more")
     for reason, count in plan.left_out.items():
-        typer.echo(f"{count} {_records(count)} left out: {reason}")
+        typer.echo(f"{counted(count, 'record')} left out: {reason}")
     if is_applied and rows:
-        typer.echo(f"{put_back} {_records(put_back)} put back; group {group} remembers it")
+        typer.echo(f"{counted(put_back, 'record')} put back; group {group} remembers it")
     elif rows:
-        typer.echo(f"{len(rows)} {_records(len(rows))} would be put back; nothing was written: give --apply to do it")
+        typer.echo(f"{counted(len(rows), 'record')} would be put back; nothing was written: give --apply to do it")
     else:
         typer.echo("nothing to put back")
-
-
-def _records(count: int) -> str:
-    return "record" if count == 1 else "records"
 
 
 def _read_place(at: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import SeamarkError, UsageError
+from seamark.errors import SeamarkError
 from seamark.parallel.dead_letters import Provenance, decode, own_headers
 from seamark.topic_partition import TopicPartition
 
@@ -58,7 +58,7 @@ def open_reader(config: Mapping[str, str], group: str = "") -> Consumer:
 def partitions_of(reader: Consumer, topic: str) -> tuple[TopicPartition, ...]:
     found = reader.partitions_for(topic)
     if not found:
-        raise UsageError(f"there is no topic {topic!r}")
+        raise SeamarkError(f"there is no topic {topic!r}")
     return found
 
 

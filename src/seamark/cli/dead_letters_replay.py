@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from seamark.cli.dead_letters_reading import Letter, letters, partitions_of, text_of
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.parallel.dead_letters import MAX_REPLAYS, NotReplayable, Provenance, Replay, replay
 from seamark.topic_partition import TopicPartition
@@ -95,7 +96,7 @@ def _choose(plan: Plan, letter: Letter, wanted: Wanted, to: str | None, limit: i
     try:
         chosen = replay(letter.record.headers, to=to, max_replays=max_replays)
     except NotReplayable:
-        return f"put back {letter.provenance.replays} times already; --max-replays allows more"
+        return f"put back {counted(letter.provenance.replays, 'time')} already; --max-replays allows more"
     if chosen.topic == letter.record.topic:
         raise UsageError(f"{chosen.topic!r} is the dead-letter topic itself: letters would go round in circles")
     plan.chosen.append((letter, chosen))

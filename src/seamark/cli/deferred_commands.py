@@ -1,4 +1,4 @@
-"""Commands that are loaded when they are called.
+"""Commands that are loaded when they are called, and how the help of each is laid out.
 
 Help, a mistyped name and every command start without the others: to make the options of all of them takes as long as
 most commands run. So the list of commands is written down (``main.COMMANDS``), with the module that has each and the
@@ -7,13 +7,14 @@ line that help shows; a test compares both with the commands themselves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 
 class Listed(NamedTuple):
@@ -21,6 +22,39 @@ class Listed(NamedTuple):
 
     module: str
     line: str
+
+
+class _Completion(NamedTuple):
+    """What the library's own answers to a shell have."""
+
+    value: str
+    help: str
+    type: str = "plain"
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help names arguments as people do: ``GROUP...``, without the type that Python gives them."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        told = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        arguments = [
+            (_argument_name(param, record[0]), record[1])
+            for param, record in told
+            if param.param_type_name == "argument"
+        ]
+        options = [record for param, record in told if param.param_type_name == "option"]
+        for title, rows in (("Arguments", arguments), ("Options", options)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _argument_name(param: Any, shown: str) -> str:
+    name = shown.partition(" <")[0].removesuffix("...")
+    return name if param.nargs == 1 else f"{name}..."
 
 
 class DeferredGroup(TyperGroup):
@@ -38,6 +72,11 @@ class DeferredGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, listed.line) for name, listed in self.listed.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [_Completion(name, listed.line) for name, listed in self.listed.items() if name.startswith(incomplete)]
 
 
 class _Deferred(MutableMapping[str, Any]):
@@ -67,4 +106,13 @@ class _Deferred(MutableMapping[str, Any]):
 def _command(module: str, name: str) -> Any:
     part = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     import_module(f"seamark.cli.{module}").add_to(part)
+    _make_plain(part)
     return typer.main.get_group(part).commands[name]
+
+
+def _make_plain(part: typer.Typer) -> None:
+    for command in part.registered_commands:
+        command.cls = PlainCommand
+    for group in part.registered_groups:
+        if group.typer_instance is not None:
+            _make_plain(group.typer_instance)

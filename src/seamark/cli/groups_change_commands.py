@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seamark.cli.completion_command import group_names, topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
 from seamark.cli.plan_workflow import (
     AllowOutsideLog,
     Apply,
+    Clamp,
     PlanFile,
     apply_file,
     carry_out,
+    check_words,
+    make_plan,
     now_ms,
-    show,
+    show_file,
     take_back,
 )
-from seamark.cli.rows import chosen_form
+from seamark.cli.rows import chosen_form, write_file
 from seamark.cli.topics_commands import known_topics
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +39,12 @@ if TYPE_CHECKING:
 
 _Topics = Annotated[
     list[str],
-    typer.Option("--topic", metavar="T[:0,1]", help="Only this topic, or these partitions; else all it committed."),
+    typer.Option(
+        "--topic",
+        metavar="T[:0,1]",
+        help="Only this topic, or these partitions; else all it committed.",
+        autocompletion=topic_names,
+    ),
 ]
 _To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
 _Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
@@ -58,6 +68,7 @@ def reset(
     lake: _Lake = "",
     plan: PlanFile = "",
     apply: Apply = False,
+    clamp: Clamp = False,
     outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -70,17 +81,16 @@ def reset(
     """
     from seamark.client import Admin
     from seamark.monitor.targets import parse_target
-    from seamark.plans import build_plan, read_plan, read_state
+    from seamark.plans import read_state
 
     if not to:
         if names or topic or not plan:
             raise UsageError("say where to with --to, or give --plan FILE of a plan made before")
+        if clamp:
+            raise UsageError("--clamp goes with --to: a plan that was made before is applied as it is")
+        carry_file = apply_file if apply else show_file
         with Admin(client_config(bootstrap, config, option)) as admin:
-            if apply:
-                apply_file(admin, Path(plan), form=chosen_form(as_json), allow_outside_log=outside)
-            else:
-                found = read_plan(Path(plan))
-                show(found, read_state(admin, found.partitions), chosen_form(as_json))
+            carry_file(admin, Path(plan), form=chosen_form(as_json), allow_outside_log=outside)
         return
     if not names:
         raise UsageError("name the groups to reset")
@@ -99,7 +109,7 @@ def reset(
         else:
             state = read_state(admin, dict.fromkeys(names, chosen))
         wanted = _aims(admin, target, names, chosen, state, remembered)
-        made = build_plan(state, wanted, made_by="seamark groups reset", why=f"--to {to}", now_ms=now_ms())
+        made = make_plan(state, wanted, made_by="seamark groups reset", why=f"--to {to}", clamp=clamp, outside=outside)
         carry_out(
             admin,
             made,
@@ -135,7 +145,7 @@ def _aims(
     state: ClusterState,
     remembered: Mapping[str, Mapping[TopicPartition, Offset]],
 ) -> dict[str, dict[TopicPartition, Offset | int | None]]:
-    """What the target means for each group; what was left out or moved is said on standard error.
+    """What the target means for each group; what was left out is said on standard error.
 
     ``remembered`` is what a lake says of the groups, for a target that is one.
     """
@@ -150,6 +160,8 @@ def _aims(
     at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
     other: dict[str, Mapping[TopicPartition, Offset]] = dict(remembered)
     if target.kind == "group":
+        if missing := _absent(admin, [target.name]):
+            raise SeamarkError(f"--to group:{target.name}: {missing[0]}")
         elsewhere = admin.list_group_offsets([target.name]).raise_if_failed()[target.name]
         other = dict.fromkeys(asked, elsewhere)
     elif target.kind == "file":
@@ -158,7 +170,8 @@ def _aims(
     wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
     for name, partitions in asked.items():
         if not partitions:
-            raise UsageError(f"group {name!r} has committed nothing: name what to set with --topic")
+            why = next(iter(_absent(admin, [name])), f"group {name!r} has committed nothing")
+            raise UsageError(f"{why}; to set offsets all the same, name what to set with --topic")
         found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
         if found.refused and not found.wanted:
             partition, reason = next(iter(found.refused.items()))
@@ -174,6 +187,7 @@ def _aims(
 def undo(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The file of a plan that was applied.")],
     apply: Apply = False,
+    clamp: Clamp = False,
     outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -186,12 +200,22 @@ def undo(
     """
     from seamark.client import Admin
 
+    check_words(clamp, outside)
     with Admin(client_config(bootstrap, config, option)) as admin:
-        take_back(admin, Path(plan), is_to_apply=apply, form=chosen_form(as_json), allow_outside_log=outside)
+        take_back(
+            admin,
+            Path(plan),
+            is_to_apply=apply,
+            form=chosen_form(as_json),
+            clamp=clamp,
+            allow_outside_log=outside,
+        )
 
 
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups without members.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="GROUP", help="Groups without members.", autocompletion=group_names)
+    ],
     apply: Apply = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -204,22 +228,49 @@ def delete(
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
-        if not apply:
-            found = admin.list_group_offsets(names)
-            for name, offsets in sorted(found.items()):
-                count = f"{len(offsets)} committed offset{'' if len(offsets) == 1 else 's'}"
-                typer.echo(f"group {name!r} would go, with {count}")
-            for name, error in sorted(found.errors.items()):
-                typer.echo(f"seamark: {absent_sentence(admin, name, error)}", err=True)
-            typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
-            return
-        deleted = admin.delete_groups(names)
-        for name in deleted:
-            typer.echo(f"group {name!r} is deleted")
-        for name, error in sorted(deleted.errors.items()):
-            typer.echo(f"seamark: {absent_sentence(admin, name, error)}", err=True)
-        if deleted.errors:
-            raise typer.Exit(1)
+        if apply:
+            deleted = admin.delete_groups(names)
+            done = [f"group {name!r} is deleted" for name in deleted]
+            complaints = [absent_sentence(admin, name, error) for name, error in sorted(deleted.errors.items())]
+        else:
+            done, complaints = _would_be_deleted(admin, names)
+    for sentence in done:
+        typer.echo(sentence)
+    for complaint in complaints:
+        typer.echo(f"seamark: {complaint}", err=True)
+    if not apply:
+        typer.echo(f"dry run, nothing was changed{': --apply makes the changes' if done else ''}", err=True)
+    if complaints:
+        raise typer.Exit(1)
+
+
+def _would_be_deleted(admin: Admin, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """A sentence for each group that can be deleted, and one for each that cannot."""
+    from seamark.plans import GroupInUse
+    from seamark.plans.cluster_reading import read_committed, read_groups
+
+    asked = sorted(set(names))
+    complaints = _absent(admin, asked)
+    there = read_groups(admin, asked)
+    complaints += [
+        str(GroupInUse(name, group.state, group.members)) for name, group in there.items() if group.is_active
+    ]
+    free = [name for name, group in there.items() if not group.is_active]
+    offsets = read_committed(admin, dict.fromkeys(free))
+    done = [f"group {name!r} would be deleted, with {counted(len(offsets[name]), 'committed offset')}" for name in free]
+    return done, complaints
+
+
+def _absent(admin: Admin, names: Iterable[str]) -> list[str]:
+    """A sentence for each of the groups that does not exist."""
+    from seamark.monitor.nearest import absent
+    from seamark.plans.cluster_reading import read_groups
+
+    asked = sorted(set(names))
+    there = read_groups(admin, asked) if asked else {}
+    missing = [name for name in asked if name not in there]
+    known = [listing.group_id for listing in admin.list_groups()] if missing else []
+    return [absent("group", name, known) for name in missing]
 
 
 def export(
@@ -242,11 +293,15 @@ def export(
         raise UsageError("name the groups to export, or give --all")
     with Admin(client_config(bootstrap, config, option)) as admin:
         wanted = names or [listing.group_id for listing in admin.list_groups()]
+        missing = _absent(admin, names or [])
+        if missing:
+            raise SeamarkError("; ".join(missing))
         found = dict(admin.list_group_offsets(wanted).raise_if_failed())
         text = offsets_csv(found) if as_csv else offsets_json(admin.describe_cluster().cluster_id, found)
     if out:
-        Path(out).write_text(text, encoding="utf-8")
-        typer.echo(f"Wrote {sum(map(len, found.values()))} offsets of {len(found)} groups to {out}.", err=True)
+        write_file(out, text)
+        offsets = counted(sum(map(len, found.values())), "offset")
+        typer.echo(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.", err=True)
     else:
         sys.stdout.write(text)
 
@@ -256,6 +311,7 @@ def import_(
     group: _Into = "",
     plan: PlanFile = "",
     apply: Apply = False,
+    clamp: Clamp = False,
     outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
@@ -268,18 +324,20 @@ def import_(
     """
     from seamark.client import Admin
     from seamark.monitor.offset_file import ANY_GROUP, read_offsets
-    from seamark.plans import build_plan, read_state
+    from seamark.plans import read_state
 
     found = read_offsets(Path(file))
     if group:
         if len(found) > 1:
-            raise UsageError(f"{file} has {len(found)} groups: --group can rename only one")
+            raise UsageError(f"{file} has {counted(len(found), 'group')}: --group can rename only one")
         found = {group: next(iter(found.values()))}
     if ANY_GROUP in found:
         raise UsageError(f"{file} names no group: say which with --group")
     with Admin(client_config(bootstrap, config, option)) as admin:
         state = read_state(admin, {name: list(offsets) for name, offsets in found.items()})
-        made = build_plan(state, found, made_by="seamark groups import", why=f"import of {file}", now_ms=now_ms())
+        made = make_plan(
+            state, found, made_by="seamark groups import", why=f"import of {file}", clamp=clamp, outside=outside
+        )
         carry_out(
             admin,
             made,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +21,16 @@ if TYPE_CHECKING:
     from seamark.monitor.scan import GroupView, PartitionView
 
 Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
-Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.")]
+Groups = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)
+]
 _All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
-_State = Annotated[list[str], typer.Option("--state", help="Only groups in this state; may be repeated.")]
-_Type = Annotated[list[str], typer.Option("--type", help="Only groups of this type, such as classic or consumer.")]
+_State = Annotated[
+    list[str], typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated.")
+]
+_Type = Annotated[
+    list[str], typer.Option("--type", metavar="TYPE", help="Only groups of this type, such as classic or consumer.")
+]
 _More = Annotated[bool, typer.Option("--more", help="Also state, assignor, log start, and what is done ahead.")]
 _Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="What to sort by.")]
 
@@ -102,7 +110,7 @@ def list_groups(
 def _list_row(view: GroupView) -> tuple[Any, ...]:
     description = view.description
     unknown = view.partitions_unknown
-    remark = view.error or (f"{unknown} partitions do not answer" if unknown else "")
+    remark = view.error or (f"no answer from {counted(unknown, 'partition')}" if unknown else "")
     return (
         view.group_id, description.type, description.state, description.assignor or None, len(description.members),
         len(view.partitions), view.records_behind, remark,
@@ -163,7 +171,7 @@ def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ..
 
 
 def members(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)],
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006

@@ -31,7 +31,10 @@ COMMANDS = {
     "spark-checkpoint": Listed("spark_checkpoint_command", "Look at a Spark checkpoint, and tell a group about it."),
     "topics": Listed("topics_commands", "Look at topics, make, change and delete them."),
     "wire": Listed("wire_commands", "Decode Kafka's bytes."),
+    "completion": Listed("completion_command", "Print the script that completes command lines."),
 }
+# Set by the script of ``seamark completion`` when it asks how a line may go on.
+_COMPLETE = "_SEAMARK_COMPLETE"
 
 
 class _Root(DeferredGroup):
@@ -45,6 +48,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     # Plain help: the other form imports so much that it takes longer than most commands do.
     rich_markup_mode=None,
 )
@@ -66,6 +70,10 @@ def _root(
 
 
 def main() -> None:
+    if os.environ.get(_COMPLETE):
+        from seamark.cli.completion_command import answer_the_shell
+
+        answer_the_shell()
     try:
         app(prog_name="seamark")
     except SeamarkError as error:

@@ -33,6 +33,7 @@ from seamark.cli.migrate_sides import (
 )
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, now_ms
 from seamark.cli.rows import Form, chosen_form
+from seamark.counts import counted
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class _Asked:
         self.allow_outside_log = outside
         self.choices = Choices(to_group, frozenset(topics), keep_larger, active, names_are_given=bool(groups))
         check_names(self.choices, len(self.groups) or None, same_store=self.kind is Kind.GROUP_TO_GROUP)
-        self.why = f"--pattern {pattern}" if pattern else "--all" if everything else f"{len(self.groups)} groups"
+        self.why = f"--pattern {pattern}" if pattern else "--all" if everything else counted(len(self.groups), "group")
         self._has_pattern = bool(pattern)
 
     def names(self, source: Side) -> Iterable[str]:
@@ -248,7 +249,7 @@ def _carry_out(
         if found.header.kind is not asked.kind:
             raise BadPlan(path, f"the plan of a move {found.header.kind}, not {asked.kind}: choose another name")
         with opened(asked.kind, given, found.header) as (source, target):
-            apply_move(found, source, target, resume, partial, active, form)
+            apply_move(found, source, target, resume, partial, active, asked.allow_outside_log, form)
         return
     with opened(asked.kind, given) as (source, target), tempfile.TemporaryDirectory() as directory:
         is_kept = bool(plan_file) or is_to_apply
@@ -256,11 +257,15 @@ def _carry_out(
         made = _make(asked, source, target, path if is_kept else Path(directory) / path.name)
         if is_to_apply:
             is_fresh = time.monotonic() - began < _FRESH_S
-            apply_move(made, source, target, False, partial, active, form, is_fresh=is_fresh)
+            outside = asked.allow_outside_log
+            apply_move(made, source, target, False, partial, active, outside, form, is_fresh=is_fresh)
             return
         show_plan(made, form)
     written = f"the plan is in {path}" if plan_file else "--plan FILE keeps the plan"
     typer.echo(plan_sentence(made, partial=partial), err=True)
+    if made.totals.groups and made.totals.groups_with_problems == made.totals.groups and not partial:
+        typer.echo("dry run, nothing was changed: as things stand no group would be moved", err=True)
+        raise typer.Exit(1)
     typer.echo(f"dry run, nothing was changed: {written}, --apply makes the move", err=True)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options
-from seamark.cli.migrate_rows import ProgressLine, counted, plan_sentence, show_outcomes, show_plan, show_verified
+from seamark.cli.migrate_rows import ProgressLine, plan_sentence, show_outcomes, show_plan, show_verified
 from seamark.cli.migrate_sides import (
     Connections,
     ToBootstrap,
@@ -23,8 +23,9 @@ from seamark.cli.migrate_sides import (
     ZookeeperConfig,
     opened,
 )
-from seamark.cli.plan_workflow import Apply, now_ms
+from seamark.cli.plan_workflow import AllowOutsideLog, Apply, now_ms
 from seamark.cli.rows import Form, chosen_form
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def apply_plan(
     resume: Resume = False,
     partial: Partial = False,
     active: Active = False,
+    outside: AllowOutsideLog = False,
     zookeeper: Zookeeper = "",
     zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
@@ -83,7 +85,7 @@ def apply_plan(
     found = open_move(Path(plan))
     given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     with opened(found.header.kind, given, found.header) as (source, target):
-        apply_move(found, source, target, resume, partial, active, chosen_form(as_json))
+        apply_move(found, source, target, resume, partial, active, outside, chosen_form(as_json))
 
 
 def verify(
@@ -123,6 +125,7 @@ def verify(
 def rollback(
     plan: _Plan,
     apply: Apply = False,
+    outside: AllowOutsideLog = False,
     zookeeper: Zookeeper = "",
     zookeeper_config: ZookeeperConfig = "",
     bootstrap: Bootstrap = "",
@@ -147,7 +150,7 @@ def rollback(
         opened(found.header.kind, given, found.header) as (_, target),
         Journal(found, now_ms=now_ms()) as journal,
     ):
-        work = Returner(found, target, journal, now_ms, dry_run=not apply)
+        work = Returner(found, target, journal, now_ms, dry_run=not apply, allow_outside_log=outside)
         _show_work(work, "going back", chosen_form(as_json))
     summary = work.summary
     if summary.left:
@@ -169,6 +172,7 @@ def apply_move(
     resume: bool,
     partial: bool,
     active: bool,
+    outside: bool,
     form: Form,
     *,
     is_fresh: bool = False,
@@ -180,7 +184,15 @@ def apply_move(
         if not resume and (moved or journal.count(Progress.BEGUN)):
             raise MoveBegun(plan.path, moved, plan.totals.groups)
         work = Mover(
-            plan, source, target, journal, now_ms, partial=partial, allow_active_source=active, source_is_fresh=is_fresh
+            plan,
+            source,
+            target,
+            journal,
+            now_ms,
+            partial=partial,
+            allow_active_source=active,
+            source_is_fresh=is_fresh,
+            allow_outside_log=outside,
         )
         _show_work(work, "moving", form)
     summary = work.summary

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from seamark.cli.rows import Column, Form, write_rows
+from seamark.counts import counted
 
 if TYPE_CHECKING:
     from seamark.client.records_api import Offset
@@ -74,10 +75,6 @@ def plan_sentence(plan: MoveFile, *, partial: bool) -> str:
     return text
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
 def show_outcomes(outcomes: Iterable[GroupOutcome], form: Form) -> None:
     rows = ((each.group, each.to_group, each.offsets, each.result, each.reason or None) for each in outcomes)
     write_rows(_OUTCOMES, rows, form)
@@ -119,8 +116,8 @@ class ProgressLine:
         if now - self._last < self._every:
             return
         self._last = now
-        of = "" if self._total is None else f" of {self._total}"
-        text = f"{self._what}: {groups}{of} groups, {counted(offsets, 'offset')}"
+        so_far = counted(groups, "group") if self._total is None else f"{groups} of {counted(self._total, 'group')}"
+        text = f"{self._what}: {so_far}, {counted(offsets, 'offset')}"
         typer.echo(f"\r{text}\x1b[K" if self._is_terminal else text, err=True, nl=not self._is_terminal)
         self._is_shown = True
 

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import seconds_of, time_ms_of
 from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
-from seamark.errors import UsageError
+from seamark.counts import counted
+from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
 
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
 _As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
 _File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
 _KeyEnds = Annotated[str, typer.Option("--key-ends", metavar="TEXT", help="In lines: what ends the key.")]
@@ -42,7 +45,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: _Topic,
     form: _As = "lines",
     file: _File = "",
     key_ends: _KeyEnds = "",
@@ -76,7 +79,7 @@ def produce(
                     producer.flush()
     finally:
         stored = int(producer.metrics()["seamark_producer_records_total"])
-        typer.echo(f"{stored} records are stored in topic {topic!r}", err=True)
+        typer.echo(f"{counted(stored, 'record')} stored in topic {topic!r}", err=True)
 
 
 def _opened(file: str) -> Any:
@@ -89,7 +92,7 @@ def _opened(file: str) -> Any:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: _Topic,
     group: _Group = "",
     start: _From = "earliest",
     partition: _Partition = [],  # noqa: B006
@@ -119,6 +122,7 @@ def consume(
     with Consumer(settings) as consumer:
         ends = None
         if group:
+            _partitions_of(consumer, topic)
             consumer.subscribe([topic])
         else:
             ends = _start_at(consumer, topic, partition, start)
@@ -142,7 +146,7 @@ def consume(
 
 def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str) -> dict[TopicPartition, int]:
     """Place the consumer; where each partition ends now."""
-    known = consumer.partitions_for(topic)
+    known = _partitions_of(consumer, topic)
     chosen = [each for each in known if not partitions or each.partition in partitions]
     if missing := set(partitions) - {each.partition for each in known}:
         raise UsageError(f"topic {topic!r} has no partition {min(missing)}, only 0 to {len(known) - 1}")
@@ -153,8 +157,7 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     elif start == "latest":
         consumer.seek_to_end(chosen)
     elif kind == "offset" and rest.isdecimal():
-        for each in chosen:
-            consumer.seek(each, int(rest))
+        _seek_in_log(consumer, chosen, int(rest))
     elif kind == "time" and rest:
         consumer.seek_to_time(time_ms_of(rest), chosen)
     elif kind == "ago" and rest:
@@ -164,6 +167,24 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     else:
         raise UsageError(f"--from {start!r} is not one of earliest, latest, offset:N, time:ISO, ago:1h")
     return consumer.end_offsets(chosen)
+
+
+def _partitions_of(consumer: Consumer, topic: str) -> tuple[TopicPartition, ...]:
+    found = consumer.partitions_for(topic)
+    if not found:
+        raise SeamarkError(f"there is no topic {topic!r}")
+    return found
+
+
+def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: int) -> None:
+    """Go to an offset; SeamarkError if a log does not have it, for a consumer would start over somewhere else."""
+    from seamark.plans.plan import LogRange, outside_log
+
+    starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    for each in partitions:
+        if problem := outside_log(offset, LogRange(starts[each], ends[each])):
+            raise SeamarkError(f"{each}: {problem}; --partition N reads only some partitions")
+        consumer.seek(each, offset)
 
 
 def _polls(consumer: Consumer, ends: dict[TopicPartition, int] | None, *, is_endless: bool) -> Iterator[list[Record]]:

@@ -17,7 +17,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Literal, TextIO
+
+from seamark.errors import UsageError
 
 Form = Literal["table", "json", "csv"]
 # So many rows are looked at to find the widths; rows behind them are written as they come.
@@ -164,6 +167,14 @@ def _shortened(text: str, width: int, column: Column) -> str:
         return text
     tail = 0 if column.is_sentence else (width - 1) // 2
     return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def write_file(path: str, text: str) -> None:
+    """Write what ``--out`` asked for; UsageError if that cannot be."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {path}: it cannot be written ({error.strerror})") from None
 
 
 def chosen_form(as_json: bool, as_csv: bool = False) -> Form:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from seamark.counts import counted
 from seamark.errors import UsageError
 
 
@@ -20,9 +21,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def simulate(
-    scenario: Annotated[str, typer.Option(help="Which faults to expect; --list names them all.")] = "random",
-    seed: Annotated[int, typer.Option(help="The first seed. One seed takes one course, on any machine.")] = 0,
-    count: Annotated[int, typer.Option(help="How many seeds to run, from the first on.")] = 1,
+    scenario: Annotated[
+        str, typer.Option("--scenario", metavar="NAME", help="Which faults to expect; --list names them all.")
+    ] = "random",
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="The first seed. One seed takes one course, on any machine.")
+    ] = 0,
+    count: Annotated[int, typer.Option("--count", metavar="N", help="How many seeds to run, from the first on.")] = 1,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print every event.")] = False,
     list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
@@ -59,6 +64,7 @@ def simulate(
         elif count == 1 or "failure" in outcome:
             typer.echo(line)
     if not as_json and count > 1:
-        typer.echo(f"{count} lifetimes of scenario {scenario}, seeds {seed} to {seed + count - 1}: {failures} failed")
+        lifetimes = counted(count, "lifetime")
+        typer.echo(f"{lifetimes} of scenario {scenario}, seeds {seed} to {seed + count - 1}: {failures} failed")
     if failures:
         raise typer.Exit(1)

@@ -8,14 +8,13 @@ a new query. Only batches that are done count: an offset is never ahead of what 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, carry_out, now_ms
-from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
+from seamark.cli.rows import Column, chosen_form, write_file, write_rows
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,7 +127,8 @@ def to_group(
     source: _Source = "",
     plan: PlanFile = "",
     apply: Apply = False,
-    allow_outside_log: AllowOutsideLog = False,
+    clamp: Clamp = False,
+    outside: AllowOutsideLog = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006 - typer wants the default itself
@@ -139,7 +139,7 @@ def to_group(
     That is the end of its last finished batch, or of --batch.
     """
     from seamark.client import Admin
-    from seamark.plans import build_plan, read_state
+    from seamark.plans import read_state
     from seamark.spark.checkpoint import Checkpoint, kafka_source
     from seamark.spark.source_errors import BadCheckpoint
 
@@ -153,7 +153,8 @@ def to_group(
         _check_identity(offsets, state)
         wanted = _wanted(checkpoint, chosen, offsets, state, group)
         why = f"group {group} to batch {chosen.number} of Spark query {checkpoint.query_id or 'without id'}"
-        made = build_plan(state, {group: wanted}, made_by="seamark spark-checkpoint to-group", why=why, now_ms=now_ms())
+        made_by = "seamark spark-checkpoint to-group"
+        made = make_plan(state, {group: wanted}, made_by=made_by, why=why, clamp=clamp, outside=outside)
         carry_out(
             admin,
             made,
@@ -161,7 +162,7 @@ def to_group(
             plan_file=plan,
             is_to_apply=apply,
             form=chosen_form(as_json),
-            allow_outside_log=allow_outside_log,
+            allow_outside_log=outside,
         )
 
 
@@ -189,10 +190,7 @@ def from_group(
     if not out:
         typer.echo(text)
         return
-    try:
-        Path(out).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {out}: it cannot be written ({error.strerror})") from None
+    write_file(out, text + "\n")
 
 
 def _latest(checkpoint: Checkpoint) -> CheckpointBatch:

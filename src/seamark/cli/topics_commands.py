@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from seamark.client.admin import Admin
     from seamark.client.metadata_cache import TopicView
 
-_Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
+_Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)]
+_NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 _Internal = Annotated[bool, typer.Option("--internal", help="Also topics like __consumer_offsets.")]
 _Partitions = Annotated[int, typer.Option("--partitions", metavar="N", help="How many; -1 leaves it to the broker.")]
 _Replicas = Annotated[int, typer.Option("--replicas", metavar="N", help="Copies; -1 leaves it to the broker.")]
@@ -103,7 +106,7 @@ def describe(
 
 
 def create(
-    names: _Names,
+    names: _NewNames,
     partitions: _Partitions = -1,
     replicas: _Replicas = -1,
     setting: _Set = [],  # noqa: B006
@@ -141,7 +144,8 @@ def delete(
         for name, topic in topics.items():
             logs = bounds_of(admin, [TopicPartition(name, index) for index in topic.partitions]).values()
             count = sum((log.log_end or 0) - (log.log_start or 0) for log in logs)
-            typer.echo(f"topic {name!r} would go, with {count} offsets in {len(topic.partitions)} partitions")
+            held = f"{counted(count, 'offset')} in {counted(len(topic.partitions), 'partition')}"
+            typer.echo(f"topic {name!r} would be deleted, with {held}")
         typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
 
 

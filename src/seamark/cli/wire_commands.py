@@ -14,7 +14,7 @@ import typer
 from seamark.errors import UsageError
 from seamark.wire.schema import Struct
 
-_Hex = Annotated[str, typer.Argument(help="Bytes in hexadecimal; - reads standard input.")]
+_Hex = Annotated[str, typer.Argument(metavar="HEX", help="Bytes in hexadecimal; - reads standard input.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 wire_app = typer.Typer(help="Decode Kafka's bytes.", no_args_is_help=True)
@@ -42,8 +42,10 @@ def apis(as_json: _Json = False) -> None:
 
 @wire_app.command("decode")
 def decode(
-    kind: Annotated[str, typer.Argument(help="An API's name and direction, such as OffsetCommitRequest.")],
-    version: Annotated[int, typer.Argument(help="The message's version.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="An API's name and direction, such as OffsetCommitRequest.")
+    ],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="The message's version.")],
     hexadecimal: _Hex = "-",
     as_json: _Json = False,
 ) -> None:
@@ -64,8 +66,10 @@ def decode(
 
 @wire_app.command("offsets-entry")
 def offsets_entry(
-    key: Annotated[str, typer.Argument(help="The record's key in hexadecimal.")],
-    value: Annotated[str, typer.Argument(help="The record's value; leave it out for a tombstone.")] = "",
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The record's key in hexadecimal.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="The record's value; leave it out for a tombstone.")
+    ] = "",
     as_json: _Json = False,
 ) -> None:
     """Decode one record of __consumer_offsets."""

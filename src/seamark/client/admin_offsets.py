@@ -23,6 +23,7 @@ from seamark.client.network import NetworkClient
 from seamark.client.partition_requests import by_leader, by_topic
 from seamark.client.records_api import Offset
 from seamark.client.requests import Request
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
@@ -258,7 +259,7 @@ async def _refusal_if_active(
     group = described[group_id]
     if not group.is_active:
         return None
-    message = f"it is {group.state} with {len(group.members)} members; stop them first"
+    message = f"it is {group.state} with {counted(len(group.members), 'member')}; stop them first"
     return broker_error(ErrorCode.NON_EMPTY_GROUP, "OffsetCommit", f"group {group_id!r}", message)
 
 

@@ -23,6 +23,7 @@ from seamark.client.network import NetworkClient
 from seamark.client.positions_answers import Answer
 from seamark.client.subscriptions import read_partition
 from seamark.client.thread_guard import ThreadGuard
+from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -116,7 +117,7 @@ class ConsumerFacade:
         return Deadline.after(timeout, self.config.default_api_timeout_ms)
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"{len(self._loop.core.assignment)} partitions"
+        state = "closed" if self.is_closed else counted(len(self._loop.core.assignment), "partition")
         return f"{type(self).__name__}(group {self.config.group_id!r}, {state})"
 
 

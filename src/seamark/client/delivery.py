@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from seamark.client.deadline import Deadline
 from seamark.client.delivery_failures import FailedBatch
 from seamark.client.errors import ClientError, OperationTimedOut
+from seamark.counts import counted
 from seamark.topic_partition import TopicPartition
 
 log = logging.getLogger("seamark.client")
@@ -232,7 +233,7 @@ class DeliveryRun(NamedTuple):
         deadline = Deadline.never() if timeout is None else Deadline(timeout)
         for outcome, _, _ in self.runs:
             if not outcome.wait(None if timeout is None else deadline.remaining):
-                raise deadline.timed_out(f"delivery of {len(self)} records")
+                raise deadline.timed_out(f"delivery of {counted(len(self), 'record')}")
         errors = [outcome.look(first, count) for outcome, first, count in self.runs]
         return next((error for error in errors if error is not None), None)
 

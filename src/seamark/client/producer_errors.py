@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seamark.client.errors import ClientError
+from seamark.counts import counted
 from seamark.topic_partition import TopicPartition
 
 # So many causes are told in one sentence.
@@ -52,7 +53,7 @@ class DeliveryTimedOut(ClientError):
 
     def __init__(self, partition: TopicPartition, count: int, seconds: float, last_error: Exception | None) -> None:
         because = "" if last_error is None else f", last error: {last_error}"
-        super().__init__(f"{count} records for {partition} were not acknowledged within {seconds:g} s{because}")
+        super().__init__(f"{counted(count, 'record')} for {partition} not acknowledged within {seconds:g} s{because}")
         self.partition = partition
         self.seconds = seconds
         self.last_error = last_error

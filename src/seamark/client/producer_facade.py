@@ -25,6 +25,7 @@ from seamark.client.producer_metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer_partitioning import PartitionChooser
 from seamark.client.producer_sender import ProducerSender
 from seamark.client.producer_serializers import load_serializer, to_bytes
+from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
 from seamark.topic_partition import TopicPartition
@@ -290,7 +291,7 @@ class ProducerFacade:
         return exposition(self.metrics(), KAFKA_NAMES, {"client_id": self.config.client_id})
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"{self._accumulator.byte_count} bytes on the way"
+        state = "closed" if self.is_closed else f"{counted(self._accumulator.byte_count, 'byte')} on the way"
         return f"{type(self).__name__}({', '.join(self.config.bootstrap_servers)}, {state})"
 
 

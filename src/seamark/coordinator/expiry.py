@@ -17,6 +17,7 @@ from seamark.coordinator.records import NO_EXPIRY, GroupRemoved, OffsetCommitted
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
 from seamark.coordinator.timers import arm_expiry
+from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
 # Tombstones per append: about 100 bytes each, so a batch stays far below Kafka's default limit of 1 MiB.
@@ -116,9 +117,8 @@ class _StoredExpiry(Pending):
         count = sum(type(record) is OffsetRemoved for record in self.records)
         state.counters.offset_expirations += count
         bury_removed(state, self.removed, now_ms, effects)
-        effects.info(
-            "expired", "", f"removed {count} expired offsets and {len(self.removed)} groups without members or offsets"
-        )
+        offsets, groups = counted(count, "expired offset"), counted(len(self.removed), "group")
+        effects.info("expired", "", f"removed {offsets} and {groups} without members or offsets")
 
     def on_failed(self, state: ShardState, code: ErrorCode, _now_ms: int, effects: Effects) -> None:
         spare_removed(state, self.removed)

@@ -22,6 +22,7 @@ from seamark.coordinator.timers import (
     stop_session,
     stop_sync,
 )
+from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -36,10 +37,12 @@ def revive_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
         for member in group.members.values():
             restart_session(state, group, member, now_ms, effects)
         if len(group.members) > limit:
-            reason = f"loaded with {len(group.members)} members, {limit} are allowed"
+            reason = f"loaded with {counted(len(group.members), 'member')}, {limit} are allowed"
             prepare_rebalance(state, group, reason, now_ms, effects)
     arm_expiry(state, now_ms + state.settings.retention_check_interval_ms, effects)
-    effects.info("loaded", "", f"loaded {len(state.groups)} groups from __consumer_offsets-{state.partition}")
+    effects.info(
+        "loaded", "", f"loaded {counted(len(state.groups), 'group')} from __consumer_offsets-{state.partition}"
+    )
 
 
 def give_up_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
@@ -60,7 +63,9 @@ def give_up_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
         stop_join(state, group, effects)
         stop_sync(state, group, effects)
         group.move_to(State.DEAD, now_ms)
-    effects.info("unloaded", "", f"unloaded {len(state.groups)} groups of __consumer_offsets-{state.partition}")
+    effects.info(
+        "unloaded", "", f"unloaded {counted(len(state.groups), 'group')} of __consumer_offsets-{state.partition}"
+    )
     state.groups.clear()
     if state.append_timer_ms != NEVER_MS:
         state.append_timer_ms = NEVER_MS

@@ -14,6 +14,7 @@ from seamark.coordinator.replies import JoinReply, SyncReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import PREDECESSORS, State
 from seamark.coordinator.timers import arm_join, arm_sync, restart_session, stop_join, stop_session, stop_sync
+from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
 # A rebalance that nobody joined is tried again after the rebalance timeout, but not more often than this: a member
@@ -120,7 +121,7 @@ def _answer_joins(state: ShardState, group: Group, now_ms: int, effects: Effects
     effects.info(
         "group_stabilized",
         group.group_id,
-        f"stabilized group {group.group_id} generation {group.generation} with {len(group.members)} members",
+        f"stabilized group {group.group_id} generation {group.generation} with {counted(len(group.members), 'member')}",
     )
     for member in group.members.values():
         answer_join(group, member, generation_reply(group, member), effects)

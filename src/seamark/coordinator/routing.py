@@ -31,6 +31,7 @@ from seamark.coordinator.replies import (
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard import Shard, Status
 from seamark.coordinator.shard_state import MakeId, PartitionCount
+from seamark.counts import counted
 from seamark.errors import ConfigError, UsageError
 from seamark.wire.error_codes import ErrorCode
 
@@ -75,7 +76,9 @@ class Coordinator:
     def shard(self, partition: int) -> Shard:
         """The shard of a partition, made unloaded when it is asked for the first time."""
         if not 0 <= partition < self.offsets_partitions:
-            raise UsageError(f"the offsets topic has {self.offsets_partitions} partitions, there is no {partition}")
+            raise UsageError(
+                f"the offsets topic has {counted(self.offsets_partitions, 'partition')}, there is no {partition}"
+            )
         shard = self._shards.get(partition)
         if shard is None:
             shard = self._shards[partition] = Shard(

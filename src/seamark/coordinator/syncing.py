@@ -17,6 +17,7 @@ from seamark.coordinator.replies import SyncReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import SYNC_ANSWERS, State
 from seamark.coordinator.timers import arm_sync, stop_sync
+from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -72,7 +73,7 @@ def _store_assignment(state: ShardState, group: Group, command: SyncGroup, now_m
         "assignment_received",
         group.group_id,
         f"assignment received from leader {command.member_id} of group {group.group_id} for generation "
-        f"{group.generation} with {len(group.members)} members, {len(group.static_ids)} of them static",
+        f"{group.generation} with {counted(len(group.members), 'member')}, {len(group.static_ids)} of them static",
     )
     if missing:
         effects.warn(

@@ -122,16 +122,18 @@ class Dashboard:
         if not topics:
             raise UsageError("choose at least one topic")
         changes = self._changes_of(context)
-        return plan_page(context, changes.propose(group, topics, self._wording.target(text), f"set to {text}"))
+        clamp = bool(_one(form, "clamp"))
+        why = f"set to {text}" + (", else to the nearest end of the log" if clamp else "")
+        return plan_page(context, changes.propose(group, topics, self._wording.target(text), why, clamp=clamp))
 
     def _undo(self, context: Context, form: Form) -> str:
         return plan_page(context, self._changes_of(context).propose_undo(_one(form, "plan")))
 
     def _apply(self, context: Context, form: Form) -> str:
-        digest = _one(form, "digest")
-        applied = self._changes_of(context).apply(digest)
+        digest, confirmed = _one(form, "digest"), _one(form, "confirmed")
+        applied = self._changes_of(context).apply(digest, confirmed)
         name = applied.undo_path.name.removesuffix(".undo.json") if applied.undo_path else f"seamark-plan-{digest[:12]}"
-        return applied_page(context, applied, name)
+        return applied_page(context, applied, name, confirmed)
 
     def _changes_of(self, context: Context) -> Changes:
         if not self._changes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from seamark.counts import counted
 from seamark.monitor.history import Event
 from seamark.monitor.lag_report import furthest, remark_of
 from seamark.monitor.poller import Look
@@ -131,7 +132,7 @@ def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
         behind=furthest(look.times.get((group, each.partition)) for each in view.partitions),
         status=status,
         blocked=sum(map(is_blocked, view.partitions)),
-        remark=view.error or (f"{unknown} partitions do not answer" if unknown else ""),
+        remark=view.error or (f"no answer from {counted(unknown, 'partition')}" if unknown else ""),
     )
 
 
@@ -172,7 +173,7 @@ def _rebalance(before: GroupView, now: GroupView) -> str:
         parts.append(f"left: {_named(left)}")
     moved = sum(len({*member.assignment} - {*old[each].assignment}) for each, member in new.items() if each in old)
     if moved:
-        parts.append(f"{moved} partitions moved")
+        parts.append(f"{counted(moved, 'partition')} moved")
     if not parts and now.description.state in _MOVING and before.description.state not in _MOVING:
         parts.append(f"the group is {now.description.state}")
     if not parts and now.description.epoch != before.description.epoch:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from seamark.client.admin import Admin
 from seamark.client.records_api import Offset
+from seamark.counts import counted, number_text
 from seamark.dashboard.sight import NotFound
 from seamark.dashboard.topics_page import Topics
 from seamark.errors import SeamarkError, UsageError
@@ -22,11 +23,14 @@ from seamark.monitor.targets import Target, aim, offsets_at
 from seamark.plans import (
     Applied,
     BadPlan,
+    OutsideLog,
     Plan,
+    PlanRefused,
     Preview,
     UndoRecord,
     apply,
     build_plan,
+    clamp_to_log,
     digest_of,
     plan_undo,
     preview,
@@ -36,12 +40,15 @@ from seamark.plans import (
     undo_path_of,
     write_plan,
 )
+from seamark.plans.plan import Wanted
 from seamark.topic_partition import TopicPartition
 
 _MOST_WAITING = 50
 _MOST_LISTED = 100
 _MADE_BY = "seamark dashboard"
 _UNDO = ".undo.json"
+CLAMP_HINT = "to use the nearest end of the log instead, make the plan again with that box ticked"
+UNDO_CLAMP_HINT = "the command line can use the nearest end of the log instead: seamark groups undo FILE --clamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,11 @@ class Proposal:
     plan: Plan
     preview: Preview
     remarks: tuple[str, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What helps where an offset lies outside the log."""
+        return UNDO_CLAMP_HINT if self.plan.undoes else CLAMP_HINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +82,15 @@ class Changes:
         self._topics = topics
         self._directory = directory
         self._now_ms = now_ms
-        self._waiting: OrderedDict[str, Plan] = OrderedDict()
+        self._waiting: OrderedDict[str, Proposal] = OrderedDict()
         self._lock = threading.Lock()
         self._applying = threading.Lock()
 
-    def propose(self, group: str, topics: Iterable[str], target: Target, why: str) -> Proposal:
-        """The plan that sets a group's partitions in these topics (``T`` or ``T:0,1``) or, with none, all it has."""
+    def propose(self, group: str, topics: Iterable[str], target: Target, why: str, *, clamp: bool = False) -> Proposal:
+        """The plan that sets a group's partitions in these topics (``T`` or ``T:0,1``) or, with none, all it has.
+
+        With ``clamp`` offsets outside a log become its nearest end, and each is remarked on.
+        """
         if target.kind == "file":
             raise UsageError("offsets from a file are set with: seamark groups import FILE")
         if target.kind == "lake":
@@ -93,10 +108,17 @@ class Changes:
         if found.refused and not found.wanted:
             partition, reason = next(iter(found.refused.items()))
             raise SeamarkError(f"group {group!r} cannot be set: {partition}: {reason}")
-        plan = build_plan(state, {group: found.wanted}, made_by=_MADE_BY, why=why, now_ms=self._now_ms())
-        left = [f"{partition} is left as it is: {reason}" for partition, reason in found.refused.items()]
-        moved = [f"{partition}: {remark}" for partition, remark in found.remarks.items()]
-        return self._kept(plan, preview(plan, state), (*left, *moved))
+        wanted: Wanted = {group: found.wanted}
+        remarks = [f"{partition} is left as it is: {reason}" for partition, reason in found.refused.items()]
+        remarks += [f"{partition}: {remark}" for partition, remark in found.remarks.items()]
+        if clamp:
+            wanted, clamped = clamp_to_log(wanted, state)
+            remarks += clamped
+        try:
+            plan = build_plan(state, wanted, made_by=_MADE_BY, why=why, now_ms=self._now_ms())
+        except OutsideLog as refused:
+            raise PlanRefused(f"{refused}; {CLAMP_HINT}") from None
+        return self._kept(plan, preview(plan, state), tuple(remarks))
 
     def propose_undo(self, name: str) -> Proposal:
         """The plan that takes an applied one back; PlanStale if somebody moved its offsets since."""
@@ -105,12 +127,18 @@ class Changes:
         plan = plan_undo(record, state, made_by=_MADE_BY, now_ms=self._now_ms())
         return self._kept(plan, preview(plan, state), ())
 
-    def apply(self, digest: str) -> Applied:
-        """Make the changes of a plan that was shown."""
+    def apply(self, digest: str, confirmed: str = "") -> Applied:
+        """Make the changes of a plan that was shown; ``confirmed`` is how many records the user knows it to skip."""
         with self._lock:
-            plan = self._waiting.get(digest)
-        if plan is None:
+            proposal = self._waiting.get(digest)
+        if proposal is None:
             raise NotFound("that plan is not kept any more: make it again")
+        plan, skipped = proposal.plan, proposal.preview.skipped
+        if skipped and confirmed.replace(",", "").replace(" ", "") != str(skipped):
+            raise UsageError(
+                f"the change skips {counted(skipped, 'record')}: type {number_text(skipped)} to confirm it; "
+                "nothing was changed"
+            )
         if not self._applying.acquire(blocking=False):
             raise SeamarkError("another change of this cluster is being made: try again when it is done")
         try:
@@ -121,6 +149,8 @@ class Changes:
             elif read_plan(path) != plan:
                 raise BadPlan(path, "there is another plan of that name: move it away")
             done = apply(self._admin, plan, now_ms=self._now_ms, undo_path=undo_path_of(path))
+        except OutsideLog as refused:
+            raise PlanRefused(f"{refused}; {proposal.hint}") from None
         except OSError as error:
             raise SeamarkError(f"the plan cannot be written to {self._directory}: {error.strerror}") from None
         finally:
@@ -154,13 +184,13 @@ class Changes:
         raise NotFound(f"there is no applied plan {name!r}")
 
     def _kept(self, plan: Plan, shown: Preview, remarks: tuple[str, ...]) -> Proposal:
-        digest = digest_of(plan)
+        proposal = Proposal(digest_of(plan), plan, shown, remarks)
         if plan.groups:
             with self._lock:
-                self._waiting[digest] = plan
+                self._waiting[proposal.digest] = proposal
                 while len(self._waiting) > _MOST_WAITING:
                     self._waiting.popitem(last=False)
-        return Proposal(digest, plan, shown, remarks)
+        return proposal
 
     def _chosen(self, topics: Iterable[str]) -> list[TopicPartition]:
         chosen: list[TopicPartition] = []

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from seamark.client.records_api import Offset
+from seamark.counts import counted
 from seamark.dashboard.changes import Done, Proposal
 from seamark.dashboard.layout import Context, hidden, page, table
 from seamark.dashboard.markup import Child, Markup, tag
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, count_text, plural, time_text
+from seamark.dashboard.wording import NOTHING, change_text, count_text, time_text
 from seamark.errors import UsageError
-from seamark.plans import Applied, digest_of
+from seamark.plans import Applied, Preview, Standing, digest_of
+from seamark.plans.errors import some
 
 _WAYS = {
     "earliest": ("the beginning of the log", ""),
@@ -36,7 +38,7 @@ def reset_page(context: Context, group: str) -> str:
     topics = sorted({each.partition.topic for each in view.partitions})
     warning = None
     if view.description.is_active:
-        members = plural(len(view.description.members), "member")
+        members = counted(len(view.description.members), "member")
         warning = tag(
             "p",
             f"The group is {view.description.state} with {members}: a reset is refused until they are stopped.",
@@ -85,6 +87,11 @@ def reset_page(context: Context, group: str) -> str:
                 class_="line",
             ),
             tag("p", f"Examples of values: {examples}. Times without a zone are UTC.", class_="quiet", id="examples"),
+            tag(
+                "label",
+                tag("input", type="checkbox", name="clamp", value="yes"),
+                " Where an offset is outside the log, use the nearest end of the log. Otherwise it is refused.",
+            ),
             tag("button", "Show what would change", class_="primary"),
             method="post",
             action=context.url("plan"),
@@ -119,9 +126,9 @@ def plan_page(context: Context, proposal: Proposal) -> str:
         content.append(tag("p", "Nothing to change: the offsets are as wanted.", class_="card"))
         return page(context, "Nothing to change", *content, section="changes")
     content += [
-        tag("p", f"It would be refused: {problem}", class_="problem", role="alert")
-        for problem in proposal.preview.problems
+        tag("p", f"It would be refused: {problem}", class_="problem", role="alert") for problem in _problems(proposal)
     ]
+    content += _effects(proposal.preview)
     columns = [
         ("Group", "name"),
         ("Partition", ""),
@@ -138,10 +145,10 @@ def plan_page(context: Context, proposal: Proposal) -> str:
             str(row.partition),
             _offset(row.before),
             _offset(row.after),
-            NOTHING if row.delta is None else f"{row.delta:+,}",
+            NOTHING if row.delta is None else change_text(row.delta),
             count_text(row.repeated),
             count_text(row.skipped),
-            row.problem,
+            row.problem.removeprefix(f"{row.partition}: "),
         ]
         for row in proposal.preview.rows[:_MOST_ROWS]
     ]
@@ -152,9 +159,10 @@ def plan_page(context: Context, proposal: Proposal) -> str:
         tag(
             "form",
             hidden(context, digest=proposal.digest),
+            _confirmation(proposal.preview),
             tag(
                 "button",
-                f"Make {plural(len(plan), 'change')} to {groups}" if len(groups) < 60 else "Make the changes",
+                f"Make {counted(len(plan), 'change')} to {groups}" if len(groups) < 60 else "Make the changes",
                 class_="primary danger",
                 disabled=not proposal.preview.is_ready,
             ),
@@ -167,10 +175,46 @@ def plan_page(context: Context, proposal: Proposal) -> str:
     return page(context, "What would change", *content, section="changes")
 
 
-def applied_page(context: Context, applied: Applied, name: str) -> str:
-    """What came of a plan; ``name`` is what it is taken back by."""
+def _problems(proposal: Proposal) -> list[str]:
+    rows = proposal.preview.rows
+    stale = [f"{row.partition} of group {row.group}: {row.problem}" for row in rows if row.standing is Standing.STALE]
+    outside = [row.problem for row in rows if row.problem and row.standing is not Standing.STALE]
+    return [
+        *proposal.preview.problems,
+        *([some(stale)] if stale else []),
+        *([f"{some(outside)}; {proposal.hint}"] if outside else []),
+    ]
+
+
+def _effects(shown: Preview) -> list[Markup]:
+    """What the change means for the group's records, before the button that makes it."""
+    effects = []
+    if shown.skipped:
+        never = "the group would never read " + ("it." if shown.skipped == 1 else "them.")
+        skipped = tag("strong", f"{counted(shown.skipped, 'record')} would be skipped")
+        effects.append(tag("p", skipped, ": ", never, class_="problem", role="alert"))
+    if shown.repeated:
+        again = "the group would read " + ("it" if shown.repeated == 1 else "them") + " again."
+        repeated = tag("strong", f"{counted(shown.repeated, 'record')} would be repeated")
+        effects.append(tag("p", repeated, ": ", again, class_="effect"))
+    return effects
+
+
+def _confirmation(shown: Preview) -> Markup | None:
+    """Whoever skips records says how many, so that a mistyped offset is noticed."""
+    if not shown.skipped or not shown.is_ready:
+        return None
+    return tag(
+        "label",
+        f"To skip {counted(shown.skipped, 'record')}, type the number ",
+        tag("input", name="confirmed", required=True, autocomplete="off", inputmode="numeric", maxlength=40),
+    )
+
+
+def applied_page(context: Context, applied: Applied, name: str, confirmed: str) -> str:
+    """What came of a plan; ``name`` is what it is taken back by, ``confirmed`` what the user typed to have it made."""
     made = sum(each.is_made for each in applied.outcomes)
-    head = "Done and verified" if applied.is_complete else f"{made} of {plural(len(applied.outcomes), 'change')} made"
+    head = "Done and verified" if applied.is_complete else f"{made} of {counted(len(applied.outcomes), 'change')} made"
     columns = [
         ("Group", "name"),
         ("Partition", ""),
@@ -198,7 +242,7 @@ def applied_page(context: Context, applied: Applied, name: str) -> str:
         context,
         head,
         tag("h1", head),
-        _again(context, applied) if not applied.is_complete else None,
+        _again(context, applied, confirmed) if not applied.is_complete else None,
         table(columns, rows, empty="", caption="What came of each change"),
         tag("div", _undo_form(context, name, "Undo …"), links, class_="line"),
         section="changes",
@@ -227,10 +271,10 @@ def changes_page(context: Context, done: Sequence[Done]) -> str:
     )
 
 
-def _again(context: Context, applied: Applied) -> Markup:
+def _again(context: Context, applied: Applied, confirmed: str) -> Markup:
     return tag(
         "form",
-        hidden(context, digest=digest_of(applied.plan)),
+        hidden(context, digest=digest_of(applied.plan), confirmed=confirmed),
         tag("p", "Once the cause is gone, the rest can be made.", class_="problem", role="alert"),
         tag("button", "Make the other changes", class_="primary"),
         method="post",

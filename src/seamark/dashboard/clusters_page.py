@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import urllib.parse
 
+from seamark.counts import counted
 from seamark.dashboard.layout import Context, page, status_mark
 from seamark.dashboard.markup import Markup, tag
 from seamark.dashboard.sight import Sight
-from seamark.dashboard.wording import count_text, plural
+from seamark.dashboard.wording import count_text
 from seamark.rules.status import Status
 
 
@@ -23,7 +24,7 @@ def _card(name: str, sight: Sight) -> Markup:
     else:
         lag = sum(row.lag or 0 for row in board.rows)
         said = [
-            tag("p", f"{plural(len(board.rows), 'group')}, {plural(lag, 'record')} behind in all"),
+            tag("p", f"{counted(len(board.rows), 'group')}, {counted(lag, 'record')} behind in all"),
             tag(
                 "p",
                 [

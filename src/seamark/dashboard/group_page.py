@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
+from seamark.counts import counted
 from seamark.dashboard.board import Board, GroupRow, findings, is_blocked
 from seamark.dashboard.charts import lag_chart, short_count
 from seamark.dashboard.groups_page import pages
@@ -12,7 +12,7 @@ from seamark.dashboard.layout import Context, freshness, live, page, status_mark
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, joined, tag, visible
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, behind_text, count_text, plural, time_text
+from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, time_text
 from seamark.errors import UsageError
 from seamark.monitor.lag_report import remark_of
 from seamark.monitor.scan import GroupView
@@ -63,13 +63,17 @@ def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> It
         ("Status", status_mark(row.status)),
         ("Lag", count_text(row.lag)),
         ("Behind", behind_text(row.behind, context.wording)),
-        ("Catches up in", context.wording.duration(catches_up) or NOTHING),
+        ("Catches up in", catches_up_text(catches_up, row.lag, context.wording)),
         ("State", description.state),
         ("Members", count_text(row.members)),
         ("Type", " ".join(part for part in (description.type, description.assignor) if part)),
-        ("Coordinator", description.coordinator.address),
     ):
         yield tag("div", tag("span", title, class_="quiet"), tag("strong", value))
+    address = description.coordinator.address
+    yield tag(
+        "div", tag("span", "Coordinator", class_="quiet"), tag("strong", address, class_="address"), class_="wide",
+        title=address,
+    )  # fmt: skip
 
 
 def _findings(board: Board, name: str) -> Markup | None:
@@ -99,7 +103,7 @@ def _blocked(view: GroupView) -> Markup | None:
             tag("b", str(each.partition)),
             " waits for the record at offset ",
             tag("b", count_text(each.committed.offset)),
-            f"; {plural(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
+            f"; {counted(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
         )
         for each in view.partitions
         if is_blocked(each) and each.committed is not None
@@ -159,7 +163,6 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
     rows: list[list[Child]] = []
     for each in chosen.rows:
         state = board.states[name, each.partition]
-        is_still = state.catches_up is not None and (math.isinf(state.catches_up) or state.catches_up > 0)
         rows.append(
             [
                 tag("a", str(each.partition), href=context.url("topic", id=each.partition.topic), class_="row"),
@@ -168,7 +171,7 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 count_text(each.bounds.log_end),
                 count_text(each.lag.records),
                 behind_text(board.look.times.get((name, each.partition)), context.wording),
-                (context.wording.duration(state.catches_up) or NOTHING) if is_still else NOTHING,
+                catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
                 (each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
                 remark_of(each),
             ]
@@ -184,7 +187,7 @@ def _members(view: GroupView) -> Markup:
         [
             tag("span", each.client_id or each.member_id, title=visible(each.member_id)),
             each.instance_id or NOTHING,
-            each.host.removeprefix("/"),
+            tag("span", each.host.removeprefix("/"), class_="address"),
             count_text(len(each.assignment)),
             _some([str(partition) for partition in each.assignment]),
         ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from seamark.counts import counted
 from seamark.dashboard.board import Board, GroupRow
 from seamark.dashboard.charts import sparkline
 from seamark.dashboard.layout import Context, filter_field, freshness, live, page, query_text, status_mark, table
 from seamark.dashboard.listing import ORDERS, SIZES, Chosen, Query, choose_groups
 from seamark.dashboard.markup import Child, Markup, joined, tag
-from seamark.dashboard.wording import behind_text, count_text, plural
+from seamark.dashboard.wording import behind_text, count_text
 from seamark.rules.status import Status
 
 SPARK_S = 3600.0
@@ -67,7 +68,7 @@ def _groups(context: Context, board: Board, query: Query) -> Markup:
 def _row(context: Context, row: GroupRow, values: list[int | None]) -> list[Child]:
     remarks = [row.remark] if row.remark else []
     if row.blocked:
-        remarks.append(f"{plural(row.blocked, 'partition')} blocked by a record")
+        remarks.append(f"{counted(row.blocked, 'partition')} blocked by a record")
     return [
         tag("a", row.name or "(no name)", href=context.url("group", id=row.name), class_="row"),
         status_mark(row.status),
@@ -131,7 +132,7 @@ def pages(context: Context, name: str, query: Query, chosen: Chosen[Any], thing:
         address = context.url(name) + query_text({**fixed, **query.address(page=number)})
         return tag("a", title, href=address, rel=rel)
 
-    total = plural(chosen.total, thing)
+    total = counted(chosen.total, thing)
     if chosen.pages == 1:
         return tag("p", total, class_="quiet")
     return tag(

@@ -11,9 +11,10 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from seamark.counts import counted
 from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.sight import Sight
-from seamark.dashboard.wording import Wording, plural, time_text
+from seamark.dashboard.wording import Wording, time_text
 from seamark.rules.status import Status
 
 _STATUS_CLASS = {
@@ -123,11 +124,11 @@ def freshness(context: Context) -> Markup:
             joined(
                 "Seen ",
                 tag("time", f"{ago} ago", title=time_text(board.look.at_ms), data_at=board.look.at_ms),
-                f", {plural(len(board.rows), 'group')}",
+                f", {counted(len(board.rows), 'group')}",
             )
         )
     if sight.webhook is not None and sight.firing:
-        parts.append(f", {plural(sight.firing, 'alert')} firing")
+        parts.append(f", {counted(sight.firing, 'alert')} firing")
     problems = []
     if sight.error is not None:
         problems.append(f"The last look failed: {sight.error}")

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 from seamark.client.admin import Admin
+from seamark.counts import counted, number_text
 from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_board
 from seamark.errors import SeamarkError
 from seamark.monitor.alerts import AlertBook, Trouble
@@ -167,7 +168,7 @@ class Sight:
         limits = self._limits
         over = []
         if limits.records is not None and lag is not None and lag > limits.records:
-            over.append(f"it is {lag} records behind, more than {limits.records}")
+            over.append(f"it is {counted(lag, 'record')} behind, more than {number_text(limits.records)}")
         if limits.seconds is not None and behind is not None and behind > limits.seconds:
             over.append(f"it is {behind:.0f} s behind, more than {limits.seconds:.0f} s")
         return over

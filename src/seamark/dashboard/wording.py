@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from seamark.counts import number_text
 from seamark.monitor.targets import Target
 from seamark.rules.time_lag import TimeLag
 
@@ -22,25 +23,32 @@ class Wording:
 
 
 def count_text(number: int | None) -> str:
-    """Thousands apart.
+    """A number, or a dash.
 
     >>> count_text(1234567), count_text(None)
-    ('1\u202f234\u202f567', '–')
+    ('1,234,567', '–')
     """
-    return NOTHING if number is None else f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return NOTHING if number is None else number_text(number)
 
 
-def plural(number: int, thing: str) -> str:
-    """A number with what it counts.
+def change_text(number: int) -> str:
+    """A difference, with its sign.
 
-    >>> plural(1, "member"), plural(2, "member")
-    ('1 member', '2 members')
+    >>> change_text(99980), change_text(-1200), change_text(0)
+    ('+99,980', '-1,200', '0')
     """
-    return f"{count_text(number)} {thing}{'' if number == 1 else 's'}"
+    return f"+{number_text(number)}" if number > 0 else number_text(number)
 
 
 def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def catches_up_text(seconds: float | None, lag: int | None, wording: Wording) -> str:
+    """When a group will have caught up; a dash if it has, or if it has not begun."""
+    if not lag or seconds == 0:
+        return NOTHING
+    return wording.duration(seconds) or "not enough data"
 
 
 def behind_text(time: TimeLag | None, wording: Wording) -> str:

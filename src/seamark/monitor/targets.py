@@ -1,14 +1,14 @@
 """Where a group is to be set to: ``--to`` as a value, and the offsets that it means on a cluster.
 
     earliest  latest          the ends of the log
-    offset:N                  that offset, moved into the log where it lies outside
+    offset:N                  that offset
     time:ISO  ago:1h          the first record at or after a time; the log's end if there is none
-    shift:-10                 so many records from what is committed, moved into the log
+    shift:-10                 so many offsets from what is committed
     group:G  file:F           where another group stands, or what a file says
     lake:ISO                  where the group stood at that time, as an offsets lake remembers it
 
-Moving into the log is what Kafka's own tool does; each partition that was moved is reported. Nothing here changes
-anything: the outcome is what a plan is made of.
+An offset that this leads to may lie outside the log: the plan that is made of it says so and is refused, unless its
+maker asked for the nearest end (``plans.clamp_to_log``). Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Target:
 
 @dataclass(slots=True)
 class Aim:
-    """What was found for one group: offsets to set, remarks per partition, and why some have none."""
+    """What was found for one group: offsets to set, in the log or not, remarks per partition, why some have none."""
 
     wanted: dict[TopicPartition, Offset | int | None] = field(default_factory=dict)
     remarks: dict[TopicPartition, str] = field(default_factory=dict)
@@ -115,10 +115,7 @@ def aim(
                 found.remarks[partition] = "no record is that late: the log's end"
         else:
             wanted = _of_log(target, log)
-        inside = min(max(wanted, log.log_start), log.log_end)
-        if inside != wanted:
-            found.remarks[partition] = f"{wanted} lies outside the log ({log.log_start} to {log.log_end})"
-        found.wanted[partition] = inside
+        found.wanted[partition] = wanted
     return found
 
 

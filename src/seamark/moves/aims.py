@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from seamark.counts import counted
 from seamark.moves.move import How
 from seamark.plans.cluster_reading import read_logs, read_topics
-from seamark.plans.plan import LogRange, TopicState
+from seamark.plans.plan import LogRange, TopicState, outside_log
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from seamark.client.admin import Admin
+
+
+REMEDY = "--allow-outside-log sets it as it is"
 
 
 class Aim(NamedTuple):
@@ -74,7 +78,8 @@ class ClusterLogs:
         if topic is None:
             return f"topic {partition.topic!r} does not exist in {self.name}"
         if partition.partition >= topic.partition_count:
-            return f"topic {partition.topic!r} has only {topic.partition_count} partitions in {self.name}"
+            partitions = counted(topic.partition_count, "partition")
+            return f"topic {partition.topic!r} has only {partitions} in {self.name}"
         return ""
 
     def problem(self, partition: TopicPartition) -> str:
@@ -87,15 +92,6 @@ class ClusterLogs:
 
     def topic_ids(self) -> dict[str, str]:
         return {name: topic.topic_id for name, topic in sorted(self.topics.items()) if topic is not None}
-
-
-def outside(offset: int, log: LogRange, name: str) -> str:
-    """What is wrong with an offset that the log does not hold; empty if it does."""
-    if offset < log.log_start:
-        return f"the log in {name} starts at {log.log_start}, after offset {offset}"
-    if offset > log.log_end:
-        return f"the log in {name} ends at {log.log_end}, before offset {offset}"
-    return ""
 
 
 class SameLogs:
@@ -115,7 +111,7 @@ class SameLogs:
     def _aim(self, partition: TopicPartition, offset: int) -> Aim:
         if problem := self._cluster.problem(partition):
             return Aim(None, problem=problem)
-        beyond = outside(offset, self._cluster.logs[partition], self._cluster.name)
+        beyond = outside_log(offset, self._cluster.logs[partition])
         if beyond and not self._allow_outside_log:
-            return Aim(None, problem=beyond)
+            return Aim(None, problem=f"{beyond} in {self._cluster.name}; {REMEDY}")
         return Aim(offset, How.SAME_LOG, note=beyond, keeps_epoch=True)

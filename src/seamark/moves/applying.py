@@ -16,6 +16,7 @@ from seamark.errors import SeamarkError
 from seamark.moves.account import ALREADY, FAILED, HELD, MOVED, Account, GroupOutcome, Summary
 from seamark.moves.errors import MoveInterrupted
 from seamark.moves.journal import Journal, Progress
+from seamark.moves.log_check import LogCheck
 from seamark.moves.move import GroupMove, as_stored, good_offsets
 from seamark.moves.move_file import MoveFile
 from seamark.moves.read_back import lost_connection, unmade
@@ -43,11 +44,15 @@ class Mover:
     partial: bool = False
     allow_active_source: bool = False
     source_is_fresh: bool = False
+    allow_outside_log: bool = False
     _account: Account = field(init=False)
+    _log_check: LogCheck = field(init=False)
     _lost_topics: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._account = Account(self.plan.totals.groups)
+        # Both sides mean the same logs where one of them has none.
+        self._log_check = LogCheck(self.target if self.target.admin is not None else self.source)
 
     @property
     def summary(self) -> Summary:
@@ -120,6 +125,9 @@ class Mover:
             groups = [each.move.group for each in waiting]
             here = {} if self.allow_active_source else self.source.obstacles(groups)
             source = {} if self.allow_active_source else self.source.read(groups)
+        # What was planned just now was aimed at these logs just now.
+        if is_log_checked := not (self.source_is_fresh or self.allow_outside_log):
+            self._log_check.look_at(change for each in waiting for change in each.move.changes)
         ready, done = [], []
         for each in waiting:
             move = each.move
@@ -138,7 +146,7 @@ class Mover:
                 self._hold(each, problem)
             elif not left:
                 done.append(each)
-            elif problem := obstacles.get(move.to_group) or here.get(move.group, ""):
+            elif problem := self._not_now(move, left, obstacles, here, is_log_checked):
                 self._hold(each, problem)
             else:
                 ready.append((each, left))
@@ -147,6 +155,18 @@ class Mover:
         for each in done:
             self._account.say(each.move, ALREADY)
         return ready
+
+    def _not_now(
+        self,
+        move: GroupMove,
+        left: Sequence[Change],
+        there: Mapping[str, str],
+        here: Mapping[str, str],
+        is_log_checked: bool,
+    ) -> str:
+        """Who or what stands in the way of writing; empty if nothing does."""
+        busy = there.get(move.to_group) or here.get(move.group, "")
+        return busy or (self._log_check.problem(left) if is_log_checked else "")
 
     def _source_moved(self, move: GroupMove, source: Mapping[str, GroupOffsets]) -> str:
         if move.group not in source:

@@ -12,12 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from seamark.client.errors import ClientError
-from seamark.moves.aims import Aim, Aims, ClusterLogs, Wanted, outside
+from seamark.counts import counted
+from seamark.moves.aims import REMEDY, Aim, Aims, ClusterLogs, Wanted
 from seamark.moves.log_matching import Found, Match, match, sample_points, shared_range
 from seamark.moves.move import How
 from seamark.moves.record_points import FoundAt, read_points
 from seamark.moves.time_matching import TimeAnswer, TimeAsked, aim_by_time, time_to_ask
-from seamark.plans.plan import LogRange
+from seamark.plans.plan import LogRange, outside_log
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class OtherCluster:
         partition, offset = place
         here, there = logs
         if offset > here.log_end:
-            return Aim(None, problem=outside(offset, here, self._source.name))
+            return Aim(None, problem=f"{outside_log(offset, here)} in {self._source.name}")
         if there.log_start == there.log_end:
             return self._into_empty(offset, here, there)
         found = self._match(offset, here, there, source, target)
@@ -127,10 +128,11 @@ class OtherCluster:
 
     def _equal(self, offset: int, here: LogRange, there: LogRange, found: Match) -> Aim:
         both = shared_range(here, there)
-        note = f"{found.compared} of {both.log_end - both.log_start} records compared{_already_lost(offset, here)}"
-        beyond = outside(offset, there, self._target.name)
+        of = counted(both.log_end - both.log_start, "record")
+        note = f"{found.compared} of {of} compared{_already_lost(offset, here)}"
+        beyond = outside_log(offset, there)
         if beyond and not self._allow_outside_log:
-            return Aim(None, problem=beyond)
+            return Aim(None, problem=f"{beyond} in {self._target.name}; {REMEDY}")
         return Aim(offset, How.EQUAL_LOGS, f"{note}; {beyond}" if beyond else note, repeated=0)
 
     def _into_empty(self, offset: int, here: LogRange, there: LogRange) -> Aim:
@@ -140,7 +142,7 @@ class OtherCluster:
             # The target once held records up to its end and has lost them, unread ones perhaps among them.
             problem = f"the target's log is empty and begins at {there.log_start}, after offset {offset}"
             if not self._allow_outside_log:
-                return Aim(None, problem=problem)
+                return Aim(None, problem=f"{problem}; --allow-outside-log begins there")
             return Aim(there.log_start, How.LOG_START, problem, keeps_text=False)
         note = "the target's log is empty: whatever comes into it is read"
         return Aim(there.log_start, How.LOG_START, note, repeated=max(0, offset - here.log_start), keeps_text=False)
@@ -160,7 +162,7 @@ class OtherCluster:
                 continue
             found = aim_by_time(asked, self._overlap_ms, answer, there)
             if found.problem and not self._allow_outside_log:
-                aims[place] = Aim(None, problem=f"{reason}; {found.problem}")
+                aims[place] = Aim(None, problem=f"{reason}; {found.problem}; --allow-outside-log begins there")
                 continue
             repeated = None
             if not isinstance(later, ClientError):

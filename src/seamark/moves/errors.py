@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.plans.errors import PlanError
 
@@ -49,6 +50,6 @@ class MoveIncomplete(PlanError):
     """Not every group is where the plan wants it; each was reported with its reason."""
 
     def __init__(self, left: int, groups: int, what: str) -> None:
-        super().__init__(f"{left} of {groups} group{'' if groups == 1 else 's'} {what}: the reasons are in the report")
+        super().__init__(f"{left} of {counted(groups, 'group')} {what}: the reasons are in the report")
         self.left = left
         self.groups = groups

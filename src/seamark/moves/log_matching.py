@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seamark.client.records_api import Record
+from seamark.counts import counted
 from seamark.plans.plan import LogRange
 
 # Points between the two ends of what both logs hold: enough to notice a hole or a shift anywhere but near the end of
@@ -83,7 +84,9 @@ def match(points: Iterable[int], source: Found, target: Found, both: LogRange) -
         return Match(False, 0, "the logs have no record in common to compare")
     contents = {(each.timestamp_ms, each.checksum) for each in seen.values()}
     if len(contents) == 1 and (len(seen) > 1 or next(iter(contents))[0] < 0):
-        return Match(False, len(seen), f"{len(seen)} records were compared and all look alike, which proves nothing")
+        return Match(
+            False, len(seen), f"{counted(len(seen), 'record')} compared that all look alike, which proves nothing"
+        )
     return Match(True, len(seen))
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from seamark.client.records_api import Offset
+from seamark.counts import counted
 from seamark.durable_names import sync_directory
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError
@@ -172,7 +173,7 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
         numbers[0], numbers[1], numbers[2], numbers[3], {name: topics.text(name) for name in topics.names}
     )
     if totals.groups != groups - 1:
-        raise BadPlan(path, f"the plan says it has {totals.groups} groups, it has {groups - 1}")
+        raise BadPlan(path, f"the plan says it has {counted(totals.groups, 'group')}, it has {groups - 1}")
     return MoveFile(path, header, totals, str(written))
 
 

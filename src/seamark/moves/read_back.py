@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from seamark.client.records_api import Offset
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.moves.batches import portions
 from seamark.moves.move import GroupMove, PartitionMove, good_offsets
@@ -36,7 +37,7 @@ def unmade(changes: Sequence[Change], found: GroupOffsets, outcomes: Outcomes, f
         missing.append(f"{change.partition} is at {describe(now)}, not at {describe(change.after)}: {why}")
     if not missing:
         return ""
-    return f"{len(missing)} of {len(changes)} offsets not set: {some(missing)}"
+    return f"{len(missing)} of {counted(len(changes), 'offset')} not set: {some(missing)}"
 
 
 def lost_connection(outcomes: Outcomes) -> SeamarkError | None:

@@ -14,6 +14,7 @@ from seamark.errors import SeamarkError
 from seamark.moves.account import ALREADY, FAILED, HELD, RETURNED, Account, GroupOutcome, Summary
 from seamark.moves.errors import MoveInterrupted
 from seamark.moves.journal import Journal, Progress
+from seamark.moves.log_check import LogCheck
 from seamark.moves.move import GroupMove, as_stored, good_offsets
 from seamark.moves.move_file import MoveFile
 from seamark.moves.read_back import lost_connection, unmade
@@ -35,10 +36,13 @@ class Returner:
     journal: Journal
     now_ms: Callable[[], int]
     dry_run: bool = False
+    allow_outside_log: bool = False
     _account: Account = field(init=False)
+    _log_check: LogCheck = field(init=False)
 
     def __post_init__(self) -> None:
         self._account = Account(self.journal.count(Progress.BEGUN) + self.journal.count(Progress.MOVED))
+        self._log_check = LogCheck(self.target)
 
     @property
     def summary(self) -> Summary:
@@ -72,6 +76,10 @@ class Returner:
         names = [move.to_group for _, move in portion]
         obstacles = self.target.obstacles(names)
         found = self.target.read(names)
+        if not self.allow_outside_log:
+            self._log_check.look_at(
+                Change(each.partition, each.after, each.before) for _, move in portion for each in move.changes
+            )
         ready: list[tuple[int, GroupMove, list[Change]]] = []
         done: list[Numbered] = []
         for index, move in portion:
@@ -93,6 +101,8 @@ class Returner:
                 done.append((index, move))
             elif move.to_group in obstacles:
                 self._account.say(move, HELD, obstacles[move.to_group])
+            elif problem := "" if self.allow_outside_log else self._log_check.problem(back):
+                self._account.say(move, HELD, problem)
             else:
                 ready.append((index, move, back))
         if not self.dry_run:

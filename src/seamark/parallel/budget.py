@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel.ports import Message
 from seamark.parallel.work import Work
@@ -105,7 +106,9 @@ class Budget:
     def give_back(self, partition: TopicPartition, size: int, records: int = 1) -> None:
         held = self._assigned.get(partition) or self._gone.get(partition)
         if held is None or held.size < size or held.records < records:
-            raise BudgetBroken(f"{partition} gives back {records} records of {size} bytes that it does not hold")
+            raise BudgetBroken(
+                f"{partition} gives back {counted(records, 'record')} of {counted(size, 'byte')} that it does not hold"
+            )
         held.size -= size
         held.records -= records
         self.held_bytes -= size

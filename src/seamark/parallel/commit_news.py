@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from seamark.counts import counted
 from seamark.parallel.ports import ToCommit
 from seamark.topic_partition import TopicPartition
 
@@ -35,7 +36,7 @@ class CommitNews:
             outcomes.setdefault(id(error), (error, {}))[1][partition] = to_commit.offset
         for error, committed in outcomes.values():
             if error is not None:
-                _log.warning("A commit of %d partitions was refused: %s", len(committed), error)
+                _log.warning("A commit of %s was refused: %s", counted(len(committed), "partition"), error)
             self._tell(committed, error)
 
     def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.parallel.committer import Decision, OffsetCommitter
 from seamark.parallel.settings import Commit
@@ -112,6 +113,6 @@ class PeriodicCommits(Generic[Key]):
         except Exception:  # noqa: BLE001 - whatever the client raises, the next run tries again
             self.failed_runs += 1
             self._committer.not_published(news)
-            _log.exception("Committing %d offsets failed; the next run says them again.", len(news))
+            _log.exception("Committing %s failed; the next run says them again.", counted(len(news), "offset"))
         else:
             self._committer.published(news)

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.parallel.ports import Headers
 from seamark.topic_partition import TopicPartition
@@ -148,11 +149,11 @@ def replay(headers: Headers, *, to: str | None = None, max_replays: int = MAX_RE
         )
     if provenance.replays >= max_replays:
         raise NotReplayable(
-            f"{provenance.source} offset {provenance.offset} was put back {provenance.replays} times "
+            f"{provenance.source} offset {provenance.offset} was put back {counted(provenance.replays, 'time')} "
             "and failed each time"
         )
-    counted = (REPLAYS, str(provenance.replays + 1).encode())
-    return Replay(to or provenance.source.topic, [*own_headers(headers), counted])
+    replays = (REPLAYS, str(provenance.replays + 1).encode())
+    return Replay(to or provenance.source.topic, [*own_headers(headers), replays])
 
 
 def trimmed(text: str, max_bytes: int) -> str:

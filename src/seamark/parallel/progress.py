@@ -11,6 +11,7 @@ import time
 from types import TracebackType
 from typing import Self, TextIO
 
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.parallel.health import HasStatus
 from seamark.parallel.metrics import lag_of
@@ -36,7 +37,7 @@ def progress_text(status: Status, records_per_second: float) -> str:
     if status.parked:
         parts.append(f"{len(status.parked):,} parked")
     if dead := status.tally.get("dead_lettered", 0):
-        parts.append(f"{dead:,} dead letters")
+        parts.append(counted(dead, "dead letter"))
     paused = sum(each.is_paused for each in status.partitions.values())
     if paused:
         parts.append(f"{paused} paused")

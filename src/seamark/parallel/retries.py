@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
+from seamark.counts import counted
 from seamark.parallel.settings import DeadLetter, GivingUp, Park, Retry, Skip, Then
 from seamark.parallel.work import Work
 
@@ -77,7 +78,7 @@ def give_up(work: Work, error: BaseException, then: Then, parked_count: int = 0)
     if isinstance(then, Park):
         if parked_count < then.records:
             return ParkRecord()
-        return StopConsumer(f"{parked_count} records are parked already, and {_failed(work, error)}")
+        return StopConsumer(f"{counted(parked_count, 'record')} parked already, and {_failed(work, error)}")
     return StopConsumer(_failed(work, error))
 
 
@@ -118,7 +119,7 @@ class FailureRatio:
         if self._given_up <= policy.max_ratio * policy.window:
             return None
         return (
-            f"{self._given_up} of the last {policy.window} records were given up, more than the limit of "
+            f"{self._given_up} of the last {counted(policy.window, 'record')} were given up, more than the limit of "
             f"{policy.max_ratio:.0%}"
         )
 

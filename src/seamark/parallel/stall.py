@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from seamark.counts import counted
 from seamark.parallel.committer import OffsetCommitter
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.work import Where, Work
@@ -48,7 +49,7 @@ class Stall(NamedTuple):
         last = f", last error {self.error}" if self.error else ""
         return (
             f"{self.partition} is held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
-            f"{self.where.value}, attempts {self.attempts}{last}; {self.waiting} offsets behind it"
+            f"{self.where.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
         )
 
 

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from seamark.counts import counted
 from seamark.parallel.stall import Stall
 from seamark.parallel.work import Where
 from seamark.topic_partition import TopicPartition
@@ -129,4 +130,6 @@ class Summary:
     def __str__(self) -> str:
         done, polled = self.tally.get("done", 0), self.tally.get("polled", 0)
         ended = "stopped as asked" if self.reason is None else f"ended: {self.reason}"
-        return f"{done} of {polled} records done in {self.seconds:.1f} s, {self.unfinished} unfinished; {ended}"
+        return (
+            f"{done} of {counted(polled, 'record')} done in {self.seconds:.1f} s, {self.unfinished} unfinished; {ended}"
+        )

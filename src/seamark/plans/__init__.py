@@ -12,6 +12,7 @@ Plan, undo and preview are pure; ``read_state`` and ``apply`` talk to the cluste
 from __future__ import annotations
 
 from seamark.plans.applying import Applied, Outcome, apply
+from seamark.plans.clamping import clamp_plan, clamp_to_log
 from seamark.plans.cluster_reading import read_state
 from seamark.plans.decisions import Standing, check
 from seamark.plans.errors import (
@@ -54,6 +55,8 @@ __all__ = [
     "apply",
     "build_plan",
     "check",
+    "clamp_plan",
+    "clamp_to_log",
     "digest_of",
     "parse_plan",
     "plan_undo",

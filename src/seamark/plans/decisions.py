@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from seamark.client.records_api import Offset
 from seamark.plans.errors import GroupInUse, OutsideLog, PlanRefused, PlanStale, TopicChanged, WrongCluster, some
-from seamark.plans.plan import Change, ClusterState, Plan, is_same
+from seamark.plans.plan import Change, ClusterState, Plan, is_same, outside_log
 
 _UNKNOWN_ID = ""
 
@@ -113,15 +113,11 @@ def log_problem(change: Change, state: ClusterState) -> str:
     if change.after is None:
         return ""
     log = state.logs.get(change.partition)
-    offset = change.after.offset
     if log is None:
         reason = state.unreadable.get(change.partition, "it was not asked for")
         return f"the log of {change.partition} cannot be looked at ({reason})"
-    if offset < log.log_start:
-        return f"{change.partition} starts at {log.log_start}, after the new offset {offset}"
-    if offset > log.log_end:
-        return f"{change.partition} ends at {log.log_end}, before the new offset {offset}"
-    return ""
+    problem = outside_log(change.after.offset, log)
+    return f"{change.partition}: {problem}" if problem else ""
 
 
 def describe(offset: Offset | None) -> str:

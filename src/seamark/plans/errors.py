@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
 
@@ -52,7 +53,7 @@ class GroupInUse(PlanRefused):
     """Somebody commits to the group, so that offsets set from outside would be refused or lost."""
 
     def __init__(self, group: str, state: str, members: Sequence[str]) -> None:
-        who = f" with {_count(len(members), 'member')} ({some(members)})" if members else ""
+        who = f" with {counted(len(members), 'member')} ({some(members)})" if members else ""
         super().__init__(f"group {group!r} is {state}{who}: stop them first, nothing was changed")
         self.group = group
         self.state = state
@@ -77,7 +78,7 @@ class OutsideLog(PlanRefused):
     """New offsets lie outside what their partitions hold."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__(f"{some(problems)}; nothing was changed")
+        super().__init__(f"the plan does not fit the log: {some(problems)}; nothing was changed")
         self.problems = tuple(problems)
 
 
@@ -86,7 +87,7 @@ class PlanIncomplete(PlanError):
 
     def __init__(self, failures: Sequence[str], asked: int) -> None:
         super().__init__(
-            f"{len(failures)} of {_count(asked, 'change')} not made: {some(failures)}; "
+            f"{len(failures)} of {counted(asked, 'change')} not made: {some(failures)}; "
             "once the cause is gone, applying the plan again does the rest"
         )
         self.failures = tuple(failures)
@@ -96,7 +97,3 @@ def some(texts: Sequence[object]) -> str:
     """The first few of many, and how many more there are."""
     shown = ", ".join(map(str, texts[:_NAMED]))
     return shown if len(texts) <= _NAMED else f"{shown} and {len(texts) - _NAMED} more"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

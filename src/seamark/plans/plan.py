@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from seamark.client.records_api import Offset
+from seamark.counts import counted, number_text
 from seamark.errors import UsageError
-from seamark.plans.errors import TopicChanged, some
+from seamark.plans.errors import OutsideLog, TopicChanged, some
 from seamark.topic_partition import TopicPartition
 
 # None takes the committed offset away.
@@ -77,6 +78,21 @@ class LogRange(NamedTuple):
     log_end: int
 
 
+def outside_log(offset: int, log: LogRange) -> str:
+    """What is wrong with an offset that the log does not have; empty if it has it. The end itself may be set.
+
+    >>> outside_log(99, LogRange(0, 2))
+    'offset 99 is 97 offsets after the end of the log (0 to 2)'
+    """
+    where = f"of the log ({number_text(log.log_start)} to {number_text(log.log_end)})"
+    asked = f"offset {number_text(offset)}"
+    if offset < log.log_start:
+        return f"{asked} is {counted(log.log_start - offset, 'offset')} before the start {where}"
+    if offset > log.log_end:
+        return f"{asked} is {counted(offset - log.log_end, 'offset')} after the end {where}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicState:
     topic_id: str
@@ -113,7 +129,9 @@ def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = 
     """The plan that turns what is committed into what is wanted.
 
     TopicChanged names partitions to be set that do not exist; an offset may be taken away where the topic is gone.
+    OutsideLog names those to be set below 0; others outside their log are for ``preview`` and ``apply`` to refuse.
     """
+    _refuse_negative(state, wanted)
     groups = []
     missing: list[TopicPartition] = []
     for group in sorted(wanted):
@@ -146,6 +164,18 @@ def is_same(one: Offset | None, other: Offset | None) -> bool:
 
 def _address(partition: TopicPartition) -> TopicPartition:
     return TopicPartition(*partition)
+
+
+def _refuse_negative(state: ClusterState, wanted: Wanted) -> None:
+    """A shift may lead below 0, where no plan can follow."""
+    problems = [
+        f"{partition}: {outside_log(offset, state.logs[partition])}"
+        for offsets in wanted.values()
+        for partition, offset in offsets.items()
+        if isinstance(offset, int) and offset < 0 and partition in state.logs
+    ]
+    if problems:
+        raise OutsideLog(problems)
 
 
 def _offset(partition: TopicPartition, wanted: Offset | int) -> Offset:

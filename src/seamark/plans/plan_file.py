@@ -23,6 +23,8 @@ _MOST_BYTES = 512 << 20
 
 def undo_path_of(path: Path) -> Path:
     """Where the undo record of a plan file is."""
+    if not path.name:
+        raise BadPlan(path, "not a plan: it is a directory")
     return path.with_name(f"{path.name.removesuffix('.json')}.undo.json")
 
 

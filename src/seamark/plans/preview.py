@@ -40,8 +40,18 @@ class Preview(NamedTuple):
     def is_ready(self) -> bool:
         return not self.problems and not any(row.problem for row in self.rows)
 
+    @property
+    def repeated(self) -> int:
+        """How many records would be read again, as far as logs are known."""
+        return sum(row.repeated or 0 for row in self.rows)
 
-def preview(plan: Plan, state: ClusterState) -> Preview:
+    @property
+    def skipped(self) -> int:
+        """How many records would never be read, as far as logs are known."""
+        return sum(row.skipped or 0 for row in self.rows)
+
+
+def preview(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -> Preview:
     """What the plan would do as things stand: records that are read again or never, and why it would be refused."""
     rows = []
     for each in standings(plan, state):
@@ -51,7 +61,8 @@ def preview(plan: Plan, state: ClusterState) -> Preview:
         delta = None
         if change.before is not None and change.after is not None:
             delta = change.after.offset - change.before.offset
-        problem = stale or log_problem(change, state)
+        is_checked = each.standing is not Standing.DONE and not allow_outside_log
+        problem = stale or (log_problem(change, state) if is_checked else "")
         rows.append(
             PlanRow(
                 each.group, change.partition, change.before, change.after, delta, repeated, skipped, each.standing,
@@ -62,7 +73,9 @@ def preview(plan: Plan, state: ClusterState) -> Preview:
     if plan.cluster_id != state.cluster_id:
         problems.append(f"the plan is for cluster {plan.cluster_id!r}, this is cluster {state.cluster_id!r}")
     problems += topic_problems(plan, state)
-    problems += [str(refusal) for each in plan.groups if (refusal := group_problem(each.group, state))]
+    # What is complete needs nobody to stop.
+    open_groups = dict.fromkeys(row.group for row in rows if row.standing is not Standing.DONE)
+    problems += [str(refusal) for group in open_groups if (refusal := group_problem(group, state))]
     return Preview(rows, problems)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seamark.client.records_api import Record
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.parallel import Commit, ParallelConsumer, Park, Retry
 from seamark.quickstart.orders import weight_of
@@ -73,11 +74,12 @@ def wait_until(
         reached(now)
         # Raises if the consumer has ended by itself.
         if consumer.wait(_LOOK_S) is not None:
-            raise SeamarkError(f"group {group!r} ended early, after {now} of {wanted} records")
+            raise SeamarkError(f"group {group!r} ended early, after {now} of {counted(wanted, 'record')}")
         if now != last:
             last, since = now, time.monotonic()
         elif time.monotonic() - since > _PATIENCE_S:
             raise SeamarkError(
-                f"group {group!r} has processed {now} of {wanted} records and nothing more for {_PATIENCE_S:.0f} s"
+                f"group {group!r} has processed {now} of {counted(wanted, 'record')} "
+                f"and nothing more for {_PATIENCE_S:.0f} s"
             )
     reached(now)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.client import Admin
+from seamark.counts import counted
 from seamark.errors import MissingExtra
 from seamark.monitor.scan import GroupView, scan
 from seamark.parallel import ConsumerStopped, ParallelConsumer
@@ -241,7 +242,7 @@ class _Story:
             self.measured.audited = audited
             step.result = (
                 f"{audited.commits} commits and {audited.generations} generations in a lake of Parquet tables; "
-                f"{len(audited.found)} findings"
+                f"{counted(len(audited.found), 'finding')}"
             )
 
     def _outcome(self, cluster: Cluster, admin: Admin) -> Outcome:

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Method = Literal["caught up", "read", "interpolated", "at least"]
@@ -75,6 +76,10 @@ def _rising(anchors: Iterable[Anchor], now_ms: int) -> list[Anchor]:
     return rising
 
 
+# Less than this says nothing about a pace: one commit more or less decides.
+_LEAST_SECONDS = 10.0
+
+
 class Sample(NamedTuple):
     """A look at one partition; ``committed`` is None where there is none."""
 
@@ -86,8 +91,12 @@ class Sample(NamedTuple):
 def seconds_to_catch_up(samples: Sequence[Sample]) -> float | None:
     """When the lag will be gone if both sides keep their pace; infinite if it grows or stands; None if unknown.
 
-    >>> seconds_to_catch_up([Sample(0, 0, 100), Sample(10_000, 60, 120)])
-    15.0
+    A pace is known after ten seconds. A lag that is no more than what the group reads from one look to the next goes up
+    and down with the moment of the look: nothing is told of it until it has changed by more than that.
+
+    >>> seconds_to_catch_up([Sample(0, 0, 1000), Sample(10_000, 60, 1020)])
+    240.0
+    >>> seconds_to_catch_up([Sample(0, 980, 1000), Sample(65_000, 5990, 6000)])
     """
     known = [sample for sample in samples if sample.committed is not None]
     if not known:
@@ -99,7 +108,11 @@ def seconds_to_catch_up(samples: Sequence[Sample]) -> float | None:
     if behind <= 0:
         return 0.0
     seconds = (last.at_ms - first.at_ms) / 1000
-    if seconds <= 0:
+    if seconds < _LEAST_SECONDS:
         return None
     gained = (last.committed - first.committed) - (last.log_end - first.log_end)
+    offsets = [sample.committed or 0 for sample in known]
+    step = max(abs(after - before) for before, after in pairwise(offsets))
+    if behind <= step and abs(gained) <= step:
+        return None
     return behind / (gained / seconds) if gained > 0 else math.inf

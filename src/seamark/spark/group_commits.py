@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from seamark.client.errors import ClientError
 from seamark.client.records_api import Offset
+from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.spark.cluster import Cluster
 from seamark.spark.offset_document import SourceOffsets
@@ -211,7 +212,7 @@ class GroupCommits:
         first = partitions[0]
         mark = read_mark(found[first].metadata)
         who = f"query {mark.query}" if mark.query else "somebody else"
-        more = f", and so for {len(partitions) - 1} more partitions" if len(partitions) > 1 else ""
+        more = f", and so for {counted(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
         return (
             f"{first} of group {self._group!r} is at {found[first].offset}, committed by {who}; this query left it "
             f"at {self._left[first].offset} and has finished {offsets.next_offsets()[first]}; "
@@ -225,6 +226,6 @@ def _held_back(
 ) -> str:
     first = partitions[0]
     return (
-        f"the group is ahead of the checkpoint on {len(partitions)} partitions, such as {first} "
+        f"the group is ahead of the checkpoint on {counted(len(partitions), 'partition')}, such as {first} "
         f"({found[first].offset}, the checkpoint {offsets.next_offsets()[first]})"
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from seamark.counts import counted
 from seamark.prometheus_text import Family
 from seamark.spark.group_commits import NONE_YET, OK
 from seamark.spark.offset_document import SourceOffsets, read_document
@@ -79,11 +80,13 @@ def _object(text: Any) -> dict[str, Any] | None:
 def batch_line(query: str, batch: int, source: SourceProgress) -> str:
     """The line that is logged for a batch."""
     age = "of unknown age" if source.lag_ms is None else f"{source.lag_ms / 1000:.1f} s old"
-    lag = f"{source.lag_records} records behind" + (f", the oldest {age}" if source.lag_records else "")
     if source.lag_records is None:
         lag = "lag not known yet"
+    else:
+        lag = f"{counted(source.lag_records, 'record')} behind" + (f", the oldest {age}" if source.lag_records else "")
     group = "" if source.ends.group is None else f"; group {source.ends.group}: {source.commits or 'unknown'}"
-    return f"query {query} batch {batch}: {source.rows} rows of {', '.join(sorted(source.ends.topics))}; {lag}{group}"
+    rows = f"{counted(source.rows, 'row')} of {', '.join(sorted(source.ends.topics))}"
+    return f"query {query} batch {batch}: {rows}; {lag}{group}"
 
 
 class LagMetrics:

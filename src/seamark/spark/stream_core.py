@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from seamark.counts import counted
 from seamark.spark.cluster import Cluster, FoundTopic
 from seamark.spark.group_commits import OFF, GroupCommits
 from seamark.spark.lag import Lag, oldest_age_ms, records_behind
@@ -187,7 +188,7 @@ class StreamCore:
                 refusal = GroupIsActive(group, state.state, state.members)
                 if self._options.on_active_group == "fail":
                     raise refusal
-                self._warned = f"{OFF}: the group is {state.state} with {state.members} members"
+                self._warned = f"{OFF}: the group is {state.state} with {counted(state.members, 'member')}"
                 log.warning("%s", refusal)
         self._is_started = True
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.spark.write_options import WriteOptions, check_columns
 from seamark.spark.writer_producers import check_topic, producer_for
@@ -68,10 +69,12 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._options, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        log.info("%d records written", _total(messages))
+        log.info("%s written", counted(_total(messages), "record"))
 
     def abort(self, messages: list[Any]) -> None:
-        log.warning("the write failed; what its tasks sent is in Kafka, at least %d records", _total(messages))
+        log.warning(
+            "the write failed; what its tasks sent is in Kafka, at least %s", counted(_total(messages), "record")
+        )
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -82,13 +85,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:
-        log.info("%d records written for batch %d", _total(messages), batchId)
+        log.info("%s written for batch %d", counted(_total(messages), "record"), batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         log.warning(
-            "batch %d failed and will be written again; what its tasks sent is in Kafka, at least %d records",
+            "batch %d failed and will be written again; what its tasks sent is in Kafka, at least %s",
             batchId,
-            _total(messages),
+            counted(_total(messages), "record"),
         )
 
 

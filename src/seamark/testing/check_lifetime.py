@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from seamark.counts import counted
 from seamark.parallel.budget import record_size
 from seamark.parallel.settings import Settings
 from seamark.simulation.event_loop import EventLoop
@@ -100,7 +101,7 @@ class CheckLifetime:
                 return f"{partition} is committed up to {committed.offset if committed else 0} of {log.log_end}"
         for member in self._members:
             if member.is_alive and (not member.is_idle or member.engine.budget.held_records):
-                return f"{member.name} still has {member.engine.budget.held_records} records"
+                return f"{member.name} still has {counted(member.engine.budget.held_records, 'record')}"
         return None
 
     # Accidents.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seamark.counts import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -49,9 +51,12 @@ class Report:
         return self.failure is None
 
     def __str__(self) -> str:
+        records, seeds = counted(self.records, "record"), counted(self.seeds, "seed")
+        crashes, rebalances = counted(self.crashes, "crash", "crashes"), counted(self.rebalances, "rebalance")
+        commits = counted(self.commits, "commit")
         lines = [
-            f"{self.handler}: {'ok' if self.ok else 'FAILED'}, {self.records} records, {self.seeds} seeds",
-            f"  lived through   {self.crashes} crashes, {self.rebalances} rebalances, {self.commits} commits",
+            f"{self.handler}: {'ok' if self.ok else 'FAILED'}, {records}, {seeds}",
+            f"  lived through   {crashes}, {rebalances}, {commits}",
             f"  handler runs    {self.runs}, of these {self.repeats} repeats; at most {self.most_runs} of one record",
         ]
         if self.failed_runs:

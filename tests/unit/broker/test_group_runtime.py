@@ -230,5 +230,5 @@ def test_the_lines_of_the_log_say_what_happens_to_groups(world: World, caplog: p
     assert "member_expired" in events
     text = caplog.text
     assert "preparing to rebalance group g" in text
-    assert "stabilized group g generation 1 with 1 members" in text
+    assert "stabilized group g generation 1 with 1 member" in text
     assert "now empty" in text

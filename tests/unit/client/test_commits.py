@@ -415,7 +415,7 @@ def test_a_commit_while_the_group_rebalances_asks_for_a_rejoin_and_keeps_the_gen
     assert driver.membership.generation.generation_id == 1
 
 
-# covers: F18, F19
+# covers: F18, F19, A10, A20
 def test_one_partition_that_fails_is_named_and_the_others_count():
     driver = CommitDriver()
     commit = driver.start({T0: Offset(1), T1: Offset(2, "x" * 4097)})
@@ -461,7 +461,7 @@ def test_auto_commit_is_due_at_the_first_poll_after_the_interval():
     assert auto.is_due(6600)
 
 
-# covers: I7
+# covers: I7, I13
 def test_auto_commit_that_is_off_is_never_due():
     auto = AutoCommit(is_enabled=False, interval_ms=5000, retry_ms=100, now_ms=0)
     auto.failed(1)

@@ -28,7 +28,7 @@ def refusal(config_class, options, keywords=None):
     return caught.value
 
 
-# covers: I5, K8, J5, J7, I28, I30
+# covers: I5, K8, J5, J7, I28, I30, J3, N1, N2
 @pytest.mark.parametrize(
     ("config", "key", "value"),
     [
@@ -47,6 +47,9 @@ def refusal(config_class, options, keywords=None):
         (consumer(), "default_api_timeout_ms", 60000),
         (consumer(), "request_timeout_ms", 30000),
         (consumer(), "metadata_max_age_ms", 300000),
+        (consumer(), "retry_backoff_ms", 100),
+        (consumer(), "retry_backoff_max_ms", 1000),
+        (consumer(), "group_instance_id", None),
         (consumer(), "reconnect_backoff_ms", 50),
         (consumer(), "reconnect_backoff_max_ms", 1000),
         (consumer(), "partition_assignment_strategy", ("range", "cooperative-sticky")),
@@ -55,6 +58,7 @@ def refusal(config_class, options, keywords=None):
         (producer(), "linger_ms", 5),
         (producer(), "enable_idempotence", True),
         (producer(), "delivery_timeout_ms", 120000),
+        (producer(), "partitioner_class", None),
         (producer(), "partitioner_ignore_keys", False),
         (producer(), "partitioner_adaptive_partitioning_enable", True),
     ],

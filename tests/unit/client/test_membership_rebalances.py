@@ -34,7 +34,7 @@ def test_an_eager_member_is_told_of_nothing_on_its_first_join_and_of_an_empty_se
     assert driver.story[-2:] == ["revoked{}", "join"]
 
 
-# covers: C30
+# covers: C30, C23
 def test_an_eager_member_stops_fetching_commits_revokes_and_then_joins_owning_nothing():
     driver = MemberDriver(auto_commit=True)
     driver.settle("t-0 t-1")

@@ -43,7 +43,7 @@ def coordinator(partitions: int = 50) -> Coordinator:
     return Coordinator(partitions, Settings(), partition_count={"t": 1}.get, make_id=iter("abcdef").__next__)
 
 
-# covers: B5, A22, L3
+# covers: B2, B5, A22, L3
 def test_only_the_leader_of_the_groups_partition_coordinates_it():
     broker = coordinator()
     [(_, reply)] = broker.handle(FetchOffsets("demoGroup", [("t", [0])]), 1, 0).replies

@@ -20,8 +20,10 @@ def planned(browser, **fields):
 
 
 def made(browser, answer):
+    """Press the button, having typed the number of skipped records where that is asked for."""
     digest = re.search(r'name="digest" value="([0-9a-f]+)"', answer.text)[1]
-    return browser.post("/c/main/apply", {"digest": digest})
+    skipped = re.search(r"To skip ([\d,]+) record", answer.text)
+    return browser.post("/c/main/apply", {"digest": digest, "confirmed": skipped[1] if skipped else ""})
 
 
 def test_without_permission_there_is_no_way_to_change_anything(browser, cluster):
@@ -51,6 +53,69 @@ def test_a_reset_is_shown_then_made_then_taken_back(changing_browser, cluster, t
     assert committed(cluster) == [40, 100, 100]
     assert cluster.committed["billing"][TopicPartition("orders", 0)].metadata == "mine"
     assert "undone" in changing_browser.get("/c/main/changes").text
+
+
+def test_an_offset_behind_the_log_is_a_problem_and_cannot_be_made(changing_browser, cluster):
+    cluster.topic("orders", 3, (0, 20))
+    cluster.commit("billing", orders_0=0, orders_1=0, orders_2=0)
+    shown = planned(changing_browser, way="offset", value="100000")
+    assert (
+        "It would be refused: orders-0: offset 100,000 is 99,980 offsets after the end of the log (0 to 20)"
+        in shown.text
+    )
+    assert "nearest end of the log" in shown.text
+    assert re.search(r"<button[^>]* disabled>Make", shown.text)
+    assert made(changing_browser, shown).status == 400
+    assert committed(cluster) == [0, 0, 0]
+
+
+def test_a_shift_over_the_start_of_the_log_is_refused_with_the_way_out(changing_browser, cluster):
+    answer = planned(changing_browser, way="shift", value="-60")
+    assert answer.status == 409
+    assert "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100)" in answer.text
+    assert "nearest end of the log" in answer.text
+
+
+def test_whoever_ticks_the_box_gets_the_nearest_end_and_is_told(changing_browser, cluster):
+    assert 'name="clamp"' in changing_browser.get("/c/main/reset?id=billing").text
+    shown = planned(changing_browser, way="shift", value="-60", clamp="yes")
+    assert (
+        "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100): the start is used, 0" in shown.text
+    )
+    assert "Done and verified" in made(changing_browser, shown).text
+    assert committed(cluster) == [0, 40, 40]
+
+
+def test_a_log_that_moved_after_the_plan_was_shown_refuses_it(changing_browser, cluster):
+    shown = planned(changing_browser, way="offset", value="10")
+    cluster.topic("orders", 3, (30, 100))
+    answer = made(changing_browser, shown)
+    assert (answer.status, "before the start of the log (30 to 100)" in answer.text) == (409, True)
+    assert committed(cluster) == [40, 100, 100]
+
+
+def test_skipped_and_repeated_records_are_told_before_the_button(changing_browser, cluster):
+    cluster.topic("orders", 3, (0, 100_000))
+    cluster.commit("billing", orders_0=0, orders_1=500, orders_2=500)
+    text = planned(changing_browser, way="offset", value="499").text
+    assert "<strong>499 records would be skipped</strong>: the group would never read them." in text
+    assert "<strong>2 records would be repeated</strong>: the group would read them again." in text
+    assert text.index("would be skipped") < text.index("<table") < text.index('<button class="primary danger"')
+    one = planned(changing_browser, way="offset", value="1", topic="orders:0").text
+    assert "<strong>1 record would be skipped</strong>: the group would never read it." in one
+    far = planned(changing_browser, way="latest").text
+    assert 'data-title="Change">+100,000<' in far
+    assert 'data-title="After">100,000<' in far
+
+
+@pytest.mark.parametrize("typed", ["", "59", "yes", "billing"])
+def test_records_are_skipped_only_by_one_who_types_their_number(changing_browser, cluster, typed):
+    shown = planned(changing_browser, way="latest")
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', shown.text)[1]
+    answer = changing_browser.post("/c/main/apply", {"digest": digest, "confirmed": typed})
+    assert (answer.status, "skips 60 records: type 60 to confirm it" in answer.text) == (400, True)
+    assert committed(cluster) == [40, 100, 100]
+    assert "Done and verified" in made(changing_browser, shown).text
 
 
 def test_the_way_back_is_there_after_a_restart(changing_browser, cluster, dashboard_of, tmp_path):

@@ -83,7 +83,7 @@ def test_without_the_optional_packages_one_sentence_says_what_to_install(monkeyp
     ("words", "sentence"),
     [
         (["--listen", "0.0.0.0:0", "--bootstrap", "h:1"], "others can reach that address"),
-        (["--listen", "here", "--bootstrap", "h:1"], "others can reach that address"),
+        (["--listen", "here", "--bootstrap", "h:1"], "it must be HOST:PORT"),
         (["--bootstrap", "h:1", "--tls-cert", "x"], "belong together"),
         (["--bootstrap", "h:1", "--tls-cert", "/no/x", "--tls-key", "/no/y"], "cannot be used with its key"),
         (["--bootstrap", "h:1", "--reset", "never"], "neither earliest nor latest"),

@@ -84,7 +84,7 @@ def test_a_run_whose_commit_fails_is_logged_and_the_next_one_says_it_again(parts
     publisher.fails = 1
     with caplog.at_level(logging.ERROR):
         timer.function()
-    assert "Committing 1 offsets failed" in caplog.text
+    assert "Committing 1 offset failed" in caplog.text
     assert (publisher.published, periodic.failed_runs, broken) == ([], 1, [])
     timer.function()
     assert publisher.published == [{"p": 1}]

@@ -293,7 +293,7 @@ def test_a_parked_record_holds_its_key_and_its_frontier_and_nothing_else():
     assert driver.engine.parked()[0].where is Where.PARKED
     driver.poll([3])
     driver.fail(3)
-    assert driver.all_of(Stopped)[0].reason.startswith("1 records are parked already")
+    assert driver.all_of(Stopped)[0].reason.startswith("1 record parked already")
 
 
 # peers: names the blocking offset at run time

@@ -86,7 +86,8 @@ def test_an_offset_outside_the_log_is_refused_unless_allowed(after, is_inside):
         check(made, found)
     else:
         with pytest.raises(
-            OutsideLog, match=rf"orders-0 (starts at 10, after|ends at 100, before) the new offset {after}"
+            OutsideLog,
+            match=rf"orders-0: offset {after} is 1 offset (before the start|after the end) of the log \(10 to 100\)",
         ):
             check(made, found)
     assert check(made, found, allow_outside_log=True)[0].standing is Standing.OPEN

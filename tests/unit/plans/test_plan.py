@@ -52,7 +52,7 @@ def test_partitions_that_do_not_exist_cannot_be_set_but_can_lose_their_offset():
     assert [each.standing for each in check(plan, found)] == [Standing.OPEN] * 2
 
 
-@pytest.mark.parametrize("wanted", [-1, True, 2**63, "7"])
+@pytest.mark.parametrize("wanted", [True, 2**63, "7"])
 def test_an_offset_that_cannot_be_is_refused(wanted):
     with pytest.raises(UsageError):
         made(state(), {"g": {at(0): wanted}})

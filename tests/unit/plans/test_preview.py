@@ -47,7 +47,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once():
     shown = preview(made, found)
     assert [row.problem for row in shown.rows] == [
         "it is at 25 now",
-        "orders-1 ends at 100, before the new offset 200",
+        "orders-1: offset 200 is 100 offsets after the end of the log (10 to 100)",
         "",
     ]
     assert [row.standing.value for row in shown.rows] == ["stale", "open", "done"]

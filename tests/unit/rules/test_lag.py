@@ -69,8 +69,22 @@ def test_the_true_age_lies_within_the_stated_error(steps, after_ms, shown, asked
 
 
 def test_the_time_to_catch_up_follows_from_both_paces():
-    assert seconds_to_catch_up([Sample(0, 0, 100), Sample(10_000, 60, 120)]) == 15.0
+    assert seconds_to_catch_up([Sample(0, 0, 1000), Sample(10_000, 60, 1020)]) == 240.0
     assert seconds_to_catch_up([Sample(0, 0, 100), Sample(10_000, 10, 120)]) == math.inf
     assert seconds_to_catch_up([Sample(0, 100, 100)]) == 0.0
     assert seconds_to_catch_up([Sample(0, None, 100)]) is None
     assert seconds_to_catch_up([Sample(0, 50, 100)]) is None
+
+
+def test_a_fifth_of_a_second_tells_no_pace():
+    assert seconds_to_catch_up([Sample(0, 0, 100_000), Sample(200, 300, 100_000)]) is None
+    assert seconds_to_catch_up([Sample(0, 0, 100_000), Sample(200, 0, 100_000)]) is None
+    assert seconds_to_catch_up([Sample(0, 0, 100_000), Sample(10_000, 300, 100_000)]) == pytest.approx(3323.3, abs=0.1)
+
+
+@pytest.mark.parametrize("first_lag", [5, 20])
+def test_a_group_that_keeps_pace_is_not_said_to_catch_up_or_to_fall_behind(first_lag):
+    """It reads 500 from look to look; whether a look finds 5, 10 or 20 unread is chance."""
+    looks = [Sample(each * 10_000, each * 500 - first_lag, each * 500) for each in range(1, 7)]
+    last = Sample(70_000, 3490, 3500)
+    assert seconds_to_catch_up([*looks, last]) is None

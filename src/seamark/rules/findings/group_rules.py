@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from seamark.counts import counted
 from seamark.rules.findings.finding import Finding, Parameters
 from seamark.rules.findings.history import GroupHistory
 
@@ -71,7 +72,8 @@ def uneven_partitions(history: GroupHistory, parameters: Parameters) -> Iterator
         if counts[fullest] >= parameters.uneven_records and counts[fullest] >= parameters.uneven_ratio * max(rest, 1):
             yield Finding(
                 "uneven partitions", history.group, topic, fullest, since[topic], None,
-                f"{topic}-{fullest} got {counts[fullest]} records, the other partitions {rest:.0f} on average",
+                f"{topic}-{fullest} got {counted(counts[fullest], 'record')}, "
+                f"the other partitions {rest:.0f} on average",
                 "Look at the keys: one of them, or a partitioner, sends most records there.",
                 counts[fullest], {"written": counts[fullest], "others_on_average": rest},
             )  # fmt: skip

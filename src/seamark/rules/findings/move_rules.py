@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from seamark.counts import counted
 from seamark.rules.findings.finding import Finding, Parameters
 from seamark.rules.findings.history import Commit, PartitionHistory
 
@@ -25,7 +26,8 @@ def rewind(history: PartitionHistory, parameters: Parameters) -> Iterator[Findin
         if after.origin != "outside" and is_overtaken:
             continue
         yield _moved(history, "rewind", before, after, regained,
-            f"went back from {before.offset} to {after.offset}: {before.offset - after.offset} records are read again",
+            f"went back from {before.offset} to {after.offset}: "
+            f"{counted(before.offset - after.offset, 'record')} to be read again",
             "If nobody reset it on purpose, look for a consumer that seeks, or that lost its state.",
         )  # fmt: skip
 
@@ -44,7 +46,7 @@ def forward_jump(history: PartitionHistory, parameters: Parameters) -> Iterator[
             if ahead < parameters.jump_records or not (is_impossible or is_unlike_itself):
                 continue
         yield _moved(history, "forward jump", before, after, after.at_ms,
-            f"jumped ahead from {before.offset} to {after.offset}: {ahead} records were not read",
+            f"jumped ahead from {before.offset} to {after.offset}: {counted(ahead, 'record')} not read",
             "Set the group back to the old offset if those records are needed: seamark groups reset.",
         )  # fmt: skip
 

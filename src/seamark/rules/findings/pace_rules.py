@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
+from seamark.counts import counted
 from seamark.rules.findings.finding import Finding, Parameters
 from seamark.rules.findings.history import Commit, LogSample, PartitionHistory
 
@@ -31,7 +32,7 @@ def stall(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding
             yield Finding(
                 "blocked", history.group, history.topic, history.partition, unread_ms, until,
                 f"{history.topic}-{history.partition} has been blocked by the record at offset {offset} for"
-                f" {lasted}, with {run[-1].done_ahead} records done beyond it",
+                f" {lasted}, with {counted(run[-1].done_ahead, 'record')} done beyond it",
                 "Look at that record: skip it or send it to the dead letters.",
                 None, {"offset": offset, "done_ahead": run[-1].done_ahead},
             )  # fmt: skip
@@ -110,7 +111,8 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
     when = "never at this pace" if math.isinf(left) else f"in about {left / 3600:.1f} hours"
     yield Finding(
         "slow drain", history.group, history.topic, history.partition, start.at_ms, None,
-        f"{history.topic}-{history.partition} is {lag} records behind, reads {read / seconds:.0f} per second while"
+        f"{history.topic}-{history.partition} is {counted(lag, 'record')} behind,"
+        f" reads {read / seconds:.0f} per second while"
         f" {written / seconds:.0f} are written, and will have caught up {when}",
         "Give the group more members up to its partitions, or process in parallel.",
         lag, {"read_per_second": read / seconds, "written_per_second": written / seconds},

@@ -85,7 +85,7 @@ def sample(
             # Kafka leaves out of its list what may not be seen.
             log.warning("the coordinators name no group: there is none, or Describe on groups is missing")
         if look.unknown:
-            log.warning("%d groups or partitions did not answer the look of %d", look.unknown, look.time_ms)
+            log.warning("groups and partitions that did not answer the look of %d: %d", look.time_ms, look.unknown)
         for table, file in look.files:
             if not table.startswith("state_"):
                 rows[table] = rows.get(table, 0) + file.rows

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seamark.counts import counted
 from seamark.spark.offsets.job import (
     asking,
     before_of,
@@ -84,7 +85,7 @@ class LakeStream:
         told = BatchProgress(batch, summary.version, summary.records, summary.rows, seconds, latency)
         self.progress.append(told)
         shown = "" if latency is None else f", {latency} ms from commit to table"
-        log.info("lake version %d: batch %d, %d records%s", told.version, batch, told.records, shown)
+        log.info("lake version %d: batch %d, %s%s", told.version, batch, counted(told.records, "record"), shown)
         if self._on_progress is not None:
             self._on_progress(told)
 

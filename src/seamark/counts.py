@@ -1,0 +1,24 @@
+"""Numbers in sentences, written one way everywhere: thousands apart by commas, and "1 record" but "2 records".
+
+Tables of the command line and everything that programs read have bare digits instead.
+"""
+
+from __future__ import annotations
+
+
+def number_text(number: int) -> str:
+    """A whole number as people read it.
+
+    >>> number_text(1234567)
+    '1,234,567'
+    """
+    return f"{number:,}"
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """A number with what it counts; ``things`` is the plural where it is not made with an s.
+
+    >>> counted(0, "record"), counted(1, "record"), counted(12_000, "record"), counted(2, "entry", "entries")
+    ('0 records', '1 record', '12,000 records', '2 entries')
+    """
+    return f"{number_text(number)} {thing if number == 1 else things or thing + 's'}"
