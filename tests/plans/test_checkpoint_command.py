@@ -135,6 +135,19 @@ def test_a_damaged_plan_changes_nothing(seamark, kafka_like, admin, directory, f
     assert committed(admin, group) == {}
 
 
+def test_a_group_that_was_set_to_a_checkpoint_is_no_conflict_for_its_query(
+    seamark, kafka_like, admin, topic, tmp_path, fresh_name
+):
+    group = fresh_name("group")
+    document = {"seamark": 1, "query": "source-1", "batch": 0, "topics": {topic: {"id": "", "next": {"0": 5}}}}
+    directory = checkpoint(tmp_path, {0: [document]}, done=[0], query="query-7")
+
+    assert seamark("to-group", directory, group, "--apply", "--bootstrap", kafka_like.bootstrap).code == 0
+
+    metadata = json.loads(committed(admin, group)[TopicPartition(topic, 0)].metadata)
+    assert (metadata["source"], metadata["query"]) == ("source-1", "query-7")
+
+
 def test_no_group_is_set_ahead_of_the_query(seamark, kafka_like, directory, fresh_name):
     refused = seamark("to-group", directory, fresh_name("g"), "--batch", 2, "--bootstrap", kafka_like.bootstrap)
     assert refused.code == 1

@@ -8,6 +8,7 @@ driver's machine and have pyspark installed, so they leave the zip out, which ma
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -35,4 +36,6 @@ def worker_settings(directory: Path) -> dict[str, str]:
     launcher = directory.resolve() / "worker-python"
     launcher.write_text(_LAUNCHER.replace("PYTHON ", f"{shlex.quote(sys.executable)} "), encoding="utf-8")
     launcher.chmod(0o755)
-    return {"spark.pyspark.python": str(launcher), **PATIENCE}
+    # A directory may be on a file system from which nothing can be run.
+    chosen = str(launcher) if os.access(launcher, os.X_OK) else sys.executable
+    return {"spark.pyspark.python": chosen, **PATIENCE}

@@ -33,3 +33,9 @@ def test_workers_run_the_python_of_the_driver(tmp_path):
     )  # fmt: skip
 
     assert answer.stdout.strip() == sys.executable
+
+
+def test_where_nothing_can_be_run_workers_start_the_slow_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    assert worker_settings(tmp_path)["spark.pyspark.python"] == sys.executable
