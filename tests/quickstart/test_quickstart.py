@@ -81,6 +81,7 @@ def test_the_whole_story_is_measured_and_its_poison_and_rewind_are_found(tmp_pat
 def test_without_java_the_rest_runs_and_what_is_left_out_is_said(tmp_path):
     ran = run("--keep", cwd=tmp_path, env=without_java(tmp_path))
     assert ran.returncode == 0, ran.stderr
+    assert not NOISE.search(ran.stderr), "the record that fails is told on the screen alone"
     left_out = [line for line in ran.stderr.splitlines() if "left out" in line]
     assert len(left_out) == 2
     assert "Spark needs Java 17" in left_out[0]
