@@ -3,8 +3,8 @@
 Next requests go out when an answer has come, not when the caller wants more, so the next fetch is under way while the
 caller works; ``fetch_planning`` bounds what may wait. An answer becomes chunks, which the caller's thread decodes.
 
-Threads: everything runs on the I/O thread except ``take``, ``take_columns`` and ``has_something``. They share with it
-deques, whose ends are safe to use from both sides, and counters that only one side writes.
+Threads: everything runs on the I/O thread except the ``take`` and ``show`` methods and ``has_something``. They share
+with it deques, whose ends are safe to use from both sides, and counters that only one side writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from seamark.client.assignment_state import Position
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ConsumerConfig
-from seamark.client.consumer_fetching import Taken, TakenColumns, TroubleKind
+from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
@@ -119,6 +119,12 @@ class Pipeline:
 
     def take_columns(self, max_bytes: int) -> TakenColumns:
         return self._taking.take_columns(max_bytes)
+
+    def show(self, max_records: int) -> Taken:
+        return self._taking.show(max_records)
+
+    def take_shown(self, count: int) -> Moved:
+        return self._taking.take_shown(count)
 
     @property
     def has_something(self) -> bool:
