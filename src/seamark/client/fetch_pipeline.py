@@ -323,13 +323,23 @@ class Pipeline:
         if not records:
             return False
         next_offset, end = end_of(records, ask.offset)
+        if answer.high_watermark >= 0:
+            # A batch that says it reaches further is damaged, which is told when it is taken.
+            next_offset = max(ask.offset, min(next_offset, answer.high_watermark))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
             aborted = AbortedBatches((each.producer_id, each.first_offset) for each in answer.aborted_transactions)
         # Without a whole batch the rest is kept: what is wrong with it is found, and told, when it is decoded.
         whole = memoryview(records)[:end] if end else records
-        chunk = Chunk(state.partition, ask.offset, whole, aborted=aborted, verify=self._config.check_crcs)
+        chunk = Chunk(
+            state.partition,
+            ask.offset,
+            whole,
+            end_offset=next_offset,
+            aborted=aborted,
+            verify=self._config.check_crcs,
+        )
         return self._arrive(state, chunk)
 
     def _arrive(self, state: PartitionFetch, chunk: Chunk) -> bool:

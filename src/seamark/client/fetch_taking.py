@@ -218,7 +218,11 @@ class RecordTaking:
         position = state.position
         if chunk.trouble is TroubleKind.DIVERGED:
             position = Position(chunk.offset, chunk.leader_epoch)
-        if not chunk.is_spoiled:
+        if chunk.is_spoiled:
+            # It is told again; but first it is the turn of the others, which a caller who goes on wants to read.
+            self._ready.append(state)
+            self._current = None
+        else:
             # What a node said may be another thing next time: it is asked again, unless a seek comes first.
             self._finish(state, chunk)
             state.has_trouble = False
