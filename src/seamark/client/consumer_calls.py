@@ -285,7 +285,8 @@ class ConsumerCalls:
 
         def start() -> None:
             # Noted on the I/O thread, before an answer can come.
-            self._callbacks[self.core.commit_async(wanted, self.loop.now_ms())] = callback
+            commit = self.core.commit_async(wanted, self.loop.now_ms(), is_told=callback is not None)
+            self._callbacks[commit] = callback
 
         yield OnIo(self._on_io(start))
 

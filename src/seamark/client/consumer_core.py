@@ -191,8 +191,8 @@ class ConsumerCore:
         self._settle(now_ms)
         return commit
 
-    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int) -> Commit:
-        commit = self.commits.start_async(offsets, now_ms)
+    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int, *, is_told: bool = False) -> Commit:
+        commit = self.commits.start_async(offsets, now_ms, is_told=is_told)
         self._settle(now_ms)
         return commit
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from seamark.client.assignment_state import Position
 from seamark.client.backoff import ExponentialBackoff
+from seamark.client.client_log import ClientLog
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.deadline import now_ms
@@ -23,11 +24,13 @@ from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
 from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch_taking import RecordTaking
+from seamark.client.lasting_failures import LastingFailures
 from seamark.client.network import NetworkClient
 from seamark.client.positions_requests import READ_COMMITTED
 from seamark.client.read_committed import AbortedBatches
@@ -37,8 +40,6 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
 from seamark.wire.schema import Message
-
-log = logging.getLogger("seamark.client")
 
 # How long closing waits for brokers to hear that their sessions are over.
 _CLOSE_PATIENCE_S = 1.0
@@ -58,6 +59,8 @@ class Pipeline:
     ) -> None:
         self._config = config
         self._network = network
+        self._log = ClientLog(config)
+        self._lasting: LastingFailures[TopicPartition] = LastingFailures()
         self._limits = FetchLimits.from_config(config)
         self._planning = FetchPlanning(
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
@@ -90,7 +93,10 @@ class Pipeline:
         self._plan_soon()
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        self._planning.stop(partitions)
+        stopped = list(partitions)
+        self._planning.stop(stopped)
+        for partition in stopped:
+            self._lasting.forget(partition)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -228,7 +234,8 @@ class Pipeline:
         session.failed()
         self._metrics.failed_fetches += 1
         failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
-        log.info("a fetch failed", extra={"node": session.node_id, "reason": str(error)})
+        text = f"a fetch from node {session.node_id} failed: {error}"
+        self._log.say(logging.INFO, "fetch_failed", text, node=session.node_id, reason=str(error))
         if isinstance(error, ClientError) and error.is_retriable:
             self._later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
@@ -255,7 +262,8 @@ class Pipeline:
     ) -> None:
         if self._sessions.get(session.node_id) is not session:
             # K10: nobody keeps a session with this node any more.
-            log.error("a fetch was answered by a node without a session", extra={"node": session.node_id})
+            text = f"a fetch was answered by node {session.node_id}, with which there is no session any more"
+            self._log.say(logging.ERROR, "fetch_unexpected", text, node=session.node_id)
             return
         found = answered_partitions(response, version, session.partitions)
         verdict = session.answered(
@@ -263,7 +271,8 @@ class Pipeline:
         )
         if verdict is not Verdict.ACCEPTED:
             self._metrics.rejected_answers += 1
-            log.info("a fetch answer was dropped", extra={"node": session.node_id, "reason": session.problem})
+            text = f"an answer of node {session.node_id} to a fetch was dropped: {session.problem}"
+            self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
             if error_code(response.error_code) not in (
@@ -289,17 +298,29 @@ class Pipeline:
         code = error_code(answer.error_code)
         outcome = outcome_of(code)
         if outcome is Outcome.DATA:
+            if (line := self._lasting.succeeded(state.partition, now_ms())) is not None:
+                self._log.say(logging.WARNING, "partition_goes_on", line, partition=str(state.partition))
             return self._take_in_records(state, ask, answer)
         if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.OUT_OF_RANGE))
         if outcome is Outcome.RAISE:
-            error = broker_error(code, "Fetch", f"partition {state.partition}")
+            error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+            if code is ErrorCode.CORRUPT_MESSAGE:
+                reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
+                error = CorruptRecords(state.partition, ask.offset, reason)
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+        self._failed_again(state, ask, code)
         state.forget_replica()
         self._later([state])
         if outcome is Outcome.REFRESH:
             self._network.request_refresh()
         return False
+
+    def _failed_again(self, state: PartitionFetch, ask: Ask, code: ErrorCode) -> None:
+        reason = broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+        if (line := self._lasting.failed(state.partition, reason, now_ms())) is not None:
+            fields = {"partition": str(state.partition), "offset": ask.offset, "reason": str(reason)}
+            self._log.say(logging.WARNING, "partition_waits", line, **fields)
 
     def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch

@@ -1,7 +1,7 @@
-"""Failures that are retried and go on failing: said once when they last, now and then after that, and when they are over.
+"""Failures that are retried and last: said after a while, now and then from there on, and when they are over.
 
-A pure core: it is given the time and gives the sentences. A failure that passes within ``AFTER_MS`` is nobody's business:
-leaders move, coordinators load, and a retry finds them ready.
+A pure core: it is given the time and gives the sentences. A failure that passes within ``AFTER_MS`` is nobody's
+business: leaders move, coordinators load, and a retry finds them ready.
 """
 
 from __future__ import annotations

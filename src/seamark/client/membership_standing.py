@@ -94,9 +94,14 @@ class Standing:
 
     # -- changes
 
-    def request_rejoin(self, reason: str) -> None:
+    def want_rejoin(self, reason: str) -> None:
+        """Join again, without a word: who calls this says why."""
         self.is_rejoin_needed = True
+        # Kafka's own words where it has any: the coordinator logs it.
         self.rejoin_reason = reason
+
+    def request_rejoin(self, reason: str) -> None:
+        self.want_rejoin(reason)
         self.log("info", "rejoin", f"has to join the group: {reason}")
 
     def reset(self, reset: Reset, reason: str) -> None:
