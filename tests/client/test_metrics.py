@@ -175,7 +175,7 @@ def test_a_members_life_is_one_line_per_event(kafka_like, admin, partition, fres
     assert by_event["joined"].generation >= 1
     assert by_event["joined"].member_id.startswith("it-")
     assert by_event["assigned"].partitions == (str(partition),)
-    assert by_event["assigned"].getMessage() == f"was assigned {partition}"
+    assert by_event["assigned"].getMessage() == f"group {group!r}, client 'it': was assigned {partition}"
     assert {record.client_id for _, record in lines} == {"it"}
 
 

@@ -175,7 +175,13 @@ class Chunk:
         pieces: list[memoryview] = []
         taken = 0
         while self._position < self.byte_count:
-            header, start = self._next_batch()
+            try:
+                header, start = self._next_batch()
+            except DecodeError:
+                if taken:
+                    # Met again by the next call, which then begins with it.
+                    break
+                raise
             size = header.size_bytes
             if taken and taken + size > max_bytes:
                 break

@@ -280,8 +280,13 @@ class Pipeline:
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ):
                 self._later([state for state, _ in asked.values()])
+                for state, ask in asked.values():
+                    self._failed_again(state, ask, session.problem)
             return
         has_arrived = False
+        for unchanged in asked.keys() - found.keys():
+            # A session leaves out what has nothing new.
+            self._goes_on(unchanged)
         for partition, each in found.items():
             if partition is not None and partition in asked:
                 state, ask = asked[partition]
@@ -298,8 +303,7 @@ class Pipeline:
         code = error_code(answer.error_code)
         outcome = outcome_of(code)
         if outcome is Outcome.DATA:
-            if (line := self._lasting.succeeded(state.partition, now_ms())) is not None:
-                self._log.say(logging.WARNING, "partition_goes_on", line, partition=str(state.partition))
+            self._note_answer(state, ask, answer)
             return self._take_in_records(state, ask, answer)
         if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.OUT_OF_RANGE))
@@ -309,15 +313,29 @@ class Pipeline:
                 reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
                 error = CorruptRecords(state.partition, ask.offset, reason)
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
-        self._failed_again(state, ask, code)
+        self._failed_again(state, ask, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}"))
         state.forget_replica()
         self._later([state])
         if outcome is Outcome.REFRESH:
             self._network.request_refresh()
         return False
 
-    def _failed_again(self, state: PartitionFetch, ask: Ask, code: ErrorCode) -> None:
-        reason = broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+    def _note_answer(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> None:
+        """An answer without an error; one that never has records although the log does is a failure all the same."""
+        ends = (answer.high_watermark, answer.last_stable_offset)
+        end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
+        if not answer.records and answer.diverging_epoch.end_offset < 0 and end > ask.offset:
+            # Once or twice that is how a broker shares out the bytes of an answer.
+            reason = f"the broker sends no records from offset {ask.offset} on, and says that the log ends at {end}"
+            self._failed_again(state, ask, reason)
+        else:
+            self._goes_on(state.partition)
+
+    def _goes_on(self, partition: TopicPartition) -> None:
+        if (line := self._lasting.succeeded(partition, now_ms())) is not None:
+            self._log.say(logging.WARNING, "partition_goes_on", line, partition=str(partition))
+
+    def _failed_again(self, state: PartitionFetch, ask: Ask, reason: ClientError | str) -> None:
         if (line := self._lasting.failed(state.partition, reason, now_ms())) is not None:
             fields = {"partition": str(state.partition), "offset": ask.offset, "reason": str(reason)}
             self._log.say(logging.WARNING, "partition_waits", line, **fields)

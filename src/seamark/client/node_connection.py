@@ -65,6 +65,10 @@ class NodeConnection:
         return self.connection is not None and self.connection.is_open and not self.connection.is_worn_out
 
     @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
     def is_connecting(self) -> bool:
         return self._opening is not None
 

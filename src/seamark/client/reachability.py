@@ -68,7 +68,8 @@ class Reachability:
     def _look(self, address: str) -> None:
         found = self._trying[address]
         connection = found.connection
-        if not connection.is_connecting and time.monotonic() - found.last_attempt > _GIVEN_UP_S:
+        is_given_up = not connection.is_connecting and time.monotonic() - found.last_attempt > _GIVEN_UP_S
+        if is_given_up or connection.is_closed:
             del self._trying[address]
             return
         found.is_said = True
