@@ -392,6 +392,8 @@ def _judge(error: Any) -> None:
         codes._AUTHENTICATION,
         codes._AUTO_OFFSET_RESET,
         codes._BAD_MSG,
+        # The broker's word for a damaged log, which does not heal.
+        codes.INVALID_MSG,
     ):
         raise ConfluentError("confluent-kafka cannot go on", error)
     _log.warning("confluent-kafka: %s", error.str())
