@@ -8,6 +8,7 @@ import pytest
 from seamark.client import AsyncConsumer, Consumer, TopicPartition
 from seamark.client.admin_types import NewTopic
 from seamark.client.errors import DeserializationFailed
+from tests.soak.client_parts import iterating
 from tests.support.consumers import QUICK
 from tests.support.produced import produce
 
@@ -374,3 +375,13 @@ def test_an_explicit_commit_counts_a_batch_whatever_happens_then(config, topic, 
         consumer.commit()
         raise HandlerFailed
     assert committed() == 4
+
+
+# -- being killed
+
+
+def test_programs_that_iterate_and_are_killed_commit_nothing_that_they_did_not_process():
+    """A sample of ``make soak NAME=client``."""
+    result = iterating.run(records=60, kills=1, seed=1)
+    assert result["failures"] == []
+    assert result["processed"] == 4 * 2 * 60

@@ -12,6 +12,7 @@ from seamark import Broker
 from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures
 from seamark.client.errors import ClientError
 from seamark.client.fetch_errors import CorruptRecords
+from seamark.parallel import ConsumerStopped, ParallelConsumer
 from tests.support.waiting import eventually
 
 
@@ -220,3 +221,18 @@ def test_an_error_that_is_retried_is_logged_once_it_lasts_and_when_it_is_over(sa
     assert code in line.getMessage()
     [line] = said("partition_goes_on")
     assert "t-0 can be read again" in line.getMessage()
+
+
+@pytest.mark.parametrize("client", ["seamark", "confluent"])
+def test_a_parallel_consumer_stops_with_the_error_of_a_damaged_partition(damaged, client):
+    if client == "confluent":
+        pytest.importorskip("confluent_kafka")
+    # The format of the batch: librdkafka waits without a word for the rest of one whose length is wrong.
+    broker = damaged(16)
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+    done = []
+    consumer = ParallelConsumer(config, ["t"], lambda record: done.append(record.partition), client=client)
+    with pytest.raises(ConsumerStopped) as stopped:
+        consumer.run()
+    assert "polling failed" in str(stopped.value)
+    assert len([partition for partition in done if partition == 0]) <= 5
