@@ -24,7 +24,7 @@ from seamark.client.listener import Listener, listener_error
 from seamark.client.positions_answers import Answer
 from seamark.client.record_iteration import RecordIteration
 from seamark.client.records_api import Offset, Record
-from seamark.client.subscriptions import read_partition, read_partitions
+from seamark.client.subscriptions import read_offsets, read_partition, read_partitions
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -295,12 +295,7 @@ class ConsumerCalls:
             self.iteration.take_handed_out(is_back=True)
             self.core.assignment.came_back()
             return self.core.consumed_offsets()
-        if not isinstance(offsets, Mapping):
-            raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
-        return {
-            read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
-            for partition, offset in offsets.items()
-        }
+        return read_offsets(offsets)
 
     def committed(self, partitions: object, deadline: Deadline) -> Call[dict[TopicPartition, Offset | None]]:
         self._check_open()
