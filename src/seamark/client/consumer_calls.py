@@ -71,10 +71,7 @@ class ConsumerCalls:
         self.core.assignment.came_back()
 
     def _leave_off(self, *, is_orderly: bool) -> None:
-        """The caller ends what it was doing. A batch counts if that is no failure, a record at hand never does.
-
-        Nobody can tell the end of a loop after its last record from one in the middle of it.
-        """
+        """The caller ends what it was doing: a batch counts if that is no failure, a record at hand never does."""
         self.iteration.end(is_back=False)
         if is_orderly and self._gave_batch:
             self.core.assignment.came_back()
