@@ -160,19 +160,32 @@ def test_the_consumer_is_closed_even_if_the_last_commit_fails(capsys):
 
 
 # covers: I23
-def test_an_exception_while_reading_goes_to_the_handler_and_the_last_commit_is_made(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("shape", "stored"), [("consume", 3), ("consume_and_lose", 10)], ids=["what_was_processed", "all_of_the_batch"]
+)
+def test_a_failure_goes_to_the_handler_and_the_last_commit_stores(shape, stored, capsys, monkeypatch):
+    """Offsets 0 to 2 of ten are processed, the next one fails: the usual shape loses 3 to 9."""
     example, program = load("async_commits"), load("program")
-    monkeypatch.setattr(example, "process", lambda record: 1 / 0)
+    processed = []
+
+    def process(record):
+        if record.offset == 3:
+            raise ValueError("offset 3 is too much")
+        processed.append(record.offset)
+
+    monkeypatch.setattr(example, "process", process)
     with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         broker.create_topic("events")
         fill(broker.bootstrap, "events", 1)
-        consumer = Consumer(
-            bootstrap_servers=broker.bootstrap, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest"
-        )
-        example.consume(consumer, ["events"], program.End(EACH, 30))
-    printed = capsys.readouterr()
-    assert printed.err == "reading ended: division by zero\n"
-    assert printed.out == "the last commit was acknowledged\nclosed\n"
+        settings = {"bootstrap_servers": broker.bootstrap, "group_id": "g", "auto_offset_reset": "earliest"}
+        consumer = Consumer(**settings, enable_auto_commit=False)
+        getattr(example, shape)(consumer, ["events"], program.End(EACH, 30))
+        printed = capsys.readouterr()
+        assert printed.err == "reading ended: offset 3 is too much\n"
+        assert printed.out == "the last commit was acknowledged\nclosed\n"
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert committed(admin, "g") == {TopicPartition("events", 0): stored}
+    assert processed == [0, 1, 2]
 
 
 def test_a_program_ends_when_nothing_comes_and_says_what_is_wrong_in_one_sentence():

@@ -175,7 +175,7 @@ def test_a_members_life_is_one_line_per_event(kafka_like, admin, partition, fres
     assert by_event["joined"].generation >= 1
     assert by_event["joined"].member_id.startswith("it-")
     assert by_event["assigned"].partitions == (str(partition),)
-    assert by_event["assigned"].getMessage() == f"was assigned {partition}"
+    assert by_event["assigned"].getMessage() == f"group {group!r}, client 'it': was assigned {partition}"
     assert {record.client_id for _, record in lines} == {"it"}
 
 
@@ -204,3 +204,38 @@ def test_what_goes_wrong_is_logged_with_its_reason(events):
     assert found["coordinator_lost"].address in broker.bootstrap
     assert found["lost"].partitions == ("t-0",)
     assert sum(event == "commit_failed" for event, _ in events("g")) == 1
+
+
+def test_an_ordinary_join_is_no_failure_and_each_line_names_the_group_once(events):
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
+        broker.create_topic("t")
+        with Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                consumer.poll(0.1)
+    lines = events("g")
+    assert {"joined", "assigned"} <= {event for event, _ in lines}
+    for event, line in lines:
+        assert "fail" not in f"{event} {line.getMessage()}"
+        assert line.getMessage().startswith("group 'g': ")
+
+
+def test_a_refused_commit_is_explained_once(events):
+    told = []
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
+        broker.create_topic("t")
+        settings = {"bootstrap_servers": broker.bootstrap, "group_id": "g", "enable_auto_commit": False}
+        with Consumer(**settings) as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                consumer.poll(0.1)
+            broker.faults.fail("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", times=1)
+            consumer.commit_async({TopicPartition("t", 0): 1}, callback=lambda _, error: told.append(error))
+            while not told:
+                consumer.poll(0.1)
+            assert "commit_failed" not in dict(events("g")), "the callback has heard it"
+            broker.faults.fail("OffsetCommit", "UNKNOWN_MEMBER_ID", times=1)
+            with pytest.raises(ClientError, match="rebalanced without this member"):
+                consumer.commit({TopicPartition("t", 0): 1})
+    assert sum("rebalanced without this member" in line.getMessage() for _, line in events("g")) == 1
+    assert not [line for _, line in events("g") if "being closed" in line.getMessage()], "closing is not joining"

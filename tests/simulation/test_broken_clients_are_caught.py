@@ -19,6 +19,7 @@ from seamark.client.poll_interval import PollInterval
 from seamark.client.positions import Positions
 from seamark.client.positions_policy import LATEST, ResetPolicy
 from seamark.client.rebalance_ownership import Difference, Handover
+from seamark.client.record_iteration import RecordIteration
 from seamark.client.records_api import Offset
 from seamark.simulation import LifetimeFailed, run_lifetime
 
@@ -90,6 +91,16 @@ def commit_one_too_many(monkeypatch):
         "consumed_offsets",
         lambda self: {partition: Offset(each.offset + 1) for partition, each in original(self).items()},
     )
+
+
+def commit_all_that_is_shown(monkeypatch):
+    def count_all(self, *, is_back):
+        count = len(self._records) - self._taken
+        self._taken += count
+        if count:
+            self._consumed(self._fetcher.take_shown(count))
+
+    monkeypatch.setattr(RecordIteration, "take_handed_out", count_all)
 
 
 def stop_beating(monkeypatch):
@@ -172,6 +183,7 @@ def take_a_rebalance_for_success(monkeypatch):
         ("clients", resume_where_it_once_was),
         ("clients-at-least-once", commit_everything_polled),
         ("clients-at-least-once", commit_one_too_many),
+        ("clients-at-least-once", commit_all_that_is_shown),
         ("clients", stop_beating),
         ("clients-stalls", stay_whatever_the_caller_does),
         ("clients-moving-coordinators", trust_the_old_coordinator),

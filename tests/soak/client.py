@@ -1,5 +1,6 @@
 """The client's full counts: a consumer among others, and under fire.
 
+``iterating``  programs that iterate, blocking and in asyncio, killed with ``kill -9``: committed against processed
 ``mixed``      our consumer, confluent-kafka and Kafka's Java client in one group: members come, leave and die
 ``proxy``      a proxy that cuts, delays, stalls and half-closes; coordinators that move, nodes that stop
 ``restarts``   brokers killed with ``kill -9`` under a working group
@@ -19,7 +20,7 @@ from collections.abc import Callable
 
 from seamark import Broker
 from seamark.errors import SeamarkError
-from tests.soak.client_parts import mixed, proxied, restarts, slow_callers
+from tests.soak.client_parts import iterating, mixed, proxied, restarts, slow_callers
 from tests.soak.client_simulated import simulated
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.external_tools import Unavailable
@@ -29,12 +30,15 @@ EVENTS, EVENTS_ON_OURS = 200, 40
 # A hundred runs of faults in all: on ours and on Apache Kafka through proxies, and restarts of either.
 PROXIED, PROXIED_ON_APACHE, RESTARTS, RESTARTS_OF_APACHE = 60, 20, 14, 6
 SLOW_SECONDS = 60.0
+# Of each of the four ways to iterate and commit: records per partition, and kills.
+ITERATED, KILLS = 2000, 25
 
 Result = dict[str, object]
 
 
 def run(scale: float) -> Result:
     parts: dict[str, Callable[[float], Result]] = {
+        "iterating": run_iterating,
         "mixed": run_mixed,
         "proxy": run_proxy,
         "restarts": run_restarts,
@@ -72,6 +76,10 @@ def _counted(full: float, scale: float) -> int:
 
 def _both(results: dict[str, Result]) -> Result:
     return {"ok": all(each["ok"] is True for each in results.values()), **results}
+
+
+def run_iterating(scale: float) -> Result:
+    return iterating.run(_counted(ITERATED, scale), _counted(KILLS, scale), seed=8)
 
 
 def run_mixed(scale: float) -> Result:

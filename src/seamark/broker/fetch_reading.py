@@ -12,7 +12,7 @@ from seamark.broker.fetch_sessions import FetchedPartition
 from seamark.broker.leader_hints import current_leader_of
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
-from seamark.storage.errors import LogError, OffsetOutOfRange
+from seamark.storage.errors import CorruptBatch, LogError, OffsetOutOfRange, TornTail
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.fetch import (
     FetchResponseCurrentLeader,
@@ -151,7 +151,10 @@ class PartitionReader:
             return _unread_partition(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogError as error:
             self._node.server.note_storage_failure(partition, error)
-            return _unread_partition(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR)
+            is_damaged = isinstance(error, CorruptBatch | TornTail)
+            # As Kafka: a disk that fails may be served by another broker, a damaged batch stays damaged.
+            code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
+            return _unread_partition(wanted.index, code)
         if must_give or len(records) <= limit:
             outcome.records = records
         return outcome

@@ -87,6 +87,8 @@ def _only_our_words() -> Iterator[None]:
     silent, told = logging.NullHandler(), logging.StreamHandler()
     told.setLevel(logging.WARNING)
     told.setFormatter(logging.Formatter("seamark: %(message)s"))
+    # The command itself shows what clients say.
+    told.addFilter(lambda record: not record.name.startswith("seamark.client"))
     root, ours = logging.getLogger(), logging.getLogger("seamark")
     # It stays: the session is closed after this, and has the most to say then.
     root.addHandler(silent)

@@ -13,6 +13,7 @@ import typer
 
 from seamark._version import __version__
 from seamark.cli.deferred_commands import DeferredGroup, Listed
+from seamark.cli.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError, UsageError
 
 COMMANDS = {
@@ -75,7 +76,8 @@ def main() -> None:
 
         answer_the_shell()
     try:
-        app(prog_name="seamark")
+        with warnings_shown():
+            app(prog_name="seamark")
     except SeamarkError as error:
         typer.echo(f"seamark: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -9,6 +9,8 @@ earlier assignment can be told apart and dropped. A partition goes through phase
     READY     --out of range-->      RESET or STUCK         --new leader-->           VALIDATE
     any       --seek-->              VALIDATE or READY
 
+``position`` is behind what the caller was given; what it has come back for, and so has processed, may lie before that.
+
 Threads: the position of a READY partition is moved by the caller's thread, as it takes records. The I/O thread changes
 it only while the caller waits for it, or when the partition is not READY and nothing of it can be taken.
 """
@@ -24,6 +26,7 @@ from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 
 NO_EPOCH = -1
+_NO_VISIT = -1
 
 
 class Position(NamedTuple):
@@ -52,12 +55,14 @@ class PartitionState:
         "partition",
         "phase",
         "position",
+        "position_at_visit",
         "question",
         "reset_timestamp",
         "retry_at_ms",
         "term",
         "trouble",
         "validated_epoch",
+        "visit",
     )
 
     def __init__(self, partition: TopicPartition, term: int, *, is_held: bool) -> None:
@@ -78,6 +83,9 @@ class PartitionState:
         # What the last look-up met, for the message of a caller whose time runs out.
         self.last_error: ClientError | None = None
         self.validated_epoch = NO_EPOCH
+        # Where the position was when the caller last came, if it was given anything since: ``visit`` says when.
+        self.position_at_visit: Position | None = None
+        self.visit = _NO_VISIT
 
     def change(self, phase: Phase) -> None:
         self.phase = phase
@@ -85,12 +93,16 @@ class PartitionState:
         self.is_asked = False
         self.retry_at_ms = 0
         self.trouble = None
+        # The position is the caller's word or the group's from here on, not what was handed out.
+        self.visit = _NO_VISIT
 
 
 class AssignmentState:
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._terms: dict[TopicPartition, int] = {}
+        # Rises whenever the caller comes back.
+        self._visit = 0
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
@@ -140,8 +152,15 @@ class AssignmentState:
         found = self._states.get(partition)
         if found is None or found.term != term or found.phase is not Phase.READY:
             return False
+        if found.visit != self._visit:
+            found.visit = self._visit
+            found.position_at_visit = found.position
         found.position = position
         return True
+
+    def came_back(self) -> None:
+        """The caller is here again, so everything that it was given so far counts as processed."""
+        self._visit += 1
 
     def positions(self) -> dict[TopicPartition, Position]:
         """What a commit of everything consumed commits: partitions without a position have nothing to commit."""
@@ -150,3 +169,11 @@ class AssignmentState:
             for state in self._states.values()
             if state.position is not None and state.phase in (Phase.READY, Phase.VALIDATE)
         }
+
+    def processed(self) -> dict[TopicPartition, Position]:
+        """As ``positions``, without what was handed out since the caller last came."""
+        found = self.positions()
+        for state in self._states.values():
+            if state.visit == self._visit and state.partition in found and state.position_at_visit is not None:
+                found[state.partition] = state.position_at_visit
+        return found

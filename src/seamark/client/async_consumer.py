@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable, Mapping
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -22,6 +23,7 @@ from seamark.client.assignment_state import Position
 from seamark.client.consumer_calls import Call, CommitCallback, OnIo
 from seamark.client.consumer_facade import (
     CLOSE_TIMEOUT_S,
+    ITERATION_WAIT_S,
     ConsumerFacade,
     plain_offsets,
     read_max,
@@ -107,9 +109,24 @@ class AsyncConsumer(ConsumerFacade):
             yield batch
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        while not self.is_closed:
-            for record in await self.poll():
+        iteration = self._calls.iteration
+        while True:
+            for record in iteration.handing:
                 yield record
+            if self.is_closed:
+                return
+            await self._show_more()
+
+    async def _show_more(self) -> None:
+        most = self.config.max_poll_records
+        metrics = self._loop.core.metrics
+        with self._guard:
+            metrics.poll_started(now_ms())
+            try:
+                if not self._calls.show_now(most):
+                    await self._run(self._calls.show(Deadline(ITERATION_WAIT_S), most))
+            finally:
+                metrics.poll_ended(now_ms())
 
     async def commit(
         self,
@@ -184,10 +201,14 @@ class AsyncConsumer(ConsumerFacade):
     async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[TopicPartition, ...]:
         return await self._run(self._calls.partitions_of(topic, self._deadline(timeout)))
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> None:
+    def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> Coroutine[Any, Any, None]:
+        # Not a coroutine function: awaited in a task of its own, it would not see the exception that is being handled.
+        return self._close(timeout, leave, is_orderly=sys.exception() is None)
+
+    async def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool) -> None:
         if not self._io.owner_is_here:
             return
-        await self._run(self._calls.close(Deadline(timeout), leave))
+        await self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly))
         self._abandoned.detach()
 
     async def __aenter__(self) -> Self:
@@ -196,7 +217,7 @@ class AsyncConsumer(ConsumerFacade):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(CLOSE_TIMEOUT_S, None, is_orderly=error is None)
 
     async def _run(self, call: Call[R]) -> R:
         """Drive a call: await the I/O thread, run and await user code here."""

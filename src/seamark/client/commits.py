@@ -40,6 +40,7 @@ class Commit:
         "deadline_ms",
         "error",
         "is_done",
+        "is_told",
         "last_error",
         "offsets",
         "on_done",
@@ -67,6 +68,8 @@ class Commit:
         # Offsets to use for the next try, where those of the moment are wanted.
         self.renew: Callable[[], Offsets] | None = None
         self.on_done: Callable[[Commit, int], None] | None = None
+        # A callback hears how it ended, and it is not for the log as well.
+        self.is_told = False
         self._failures = 0
 
     def count_failure(self) -> int:
@@ -110,9 +113,10 @@ class Commits:
         self._begin(commit, now_ms)
         return commit
 
-    def start_async(self, offsets: Offsets, now_ms: int) -> Commit:
+    def start_async(self, offsets: Offsets, now_ms: int, *, is_told: bool = False) -> Commit:
         """A commit that is sent once and reported by ``finished``."""
         commit = Commit(offsets, None, now_ms)
+        commit.is_told = is_told
         self._unreported.append(commit)
         self._begin(commit, now_ms)
         return commit
@@ -201,7 +205,7 @@ class Commits:
         elif verdict.remedy is Remedy.REJOIN:
             self._effects += membership.request_rejoin("offset commit failed since group is already rebalancing")
         elif verdict.remedy is Remedy.RESET:
-            self._effects += membership.reset(verdict.reset, f"a commit was refused: {verdict.error}")
+            self._effects += membership.reset(verdict.reset, "a commit was refused")
 
     def failed(self, ticket: int, error: ClientError, now_ms: int) -> bool:
         """The coordinator did not answer (F21)."""
@@ -239,7 +243,7 @@ class Commits:
     def _finish(self, commit: Commit, error: ClientError | None, now_ms: int) -> None:
         commit.is_done = True
         commit.error = error
-        if error is not None:
+        if error is not None and not commit.is_told:
             self._effects.append(commit_failed_line(commit.offsets, error, is_automatic=commit.on_done is not None))
         if commit.on_done is not None:
             commit.on_done(commit, now_ms)

@@ -12,6 +12,7 @@ commit callbacks run inside the calls of the thread that uses the consumer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,6 +21,7 @@ from seamark.client.assignment_state import Position
 from seamark.client.consumer_calls import Call, CommitCallback, OnIo
 from seamark.client.consumer_facade import (
     CLOSE_TIMEOUT_S,
+    ITERATION_WAIT_S,
     ConsumerFacade,
     plain_offsets,
     read_max,
@@ -119,9 +121,29 @@ class Consumer(ConsumerFacade):
             return self._columns(partition, start, end, options)
 
     def __iter__(self) -> Iterator[Record]:
-        """Poll for ever, record by record; ends when the consumer is closed."""
-        while not self.is_closed:
-            yield from self.poll()
+        """Records for ever, one at a time; ends when the consumer is closed.
+
+        A record counts as consumed when the next one is asked for, or by ``commit``: a loop that fails, or is left, has
+        not consumed the record at hand. Another loop, or a poll, goes on with the record behind it.
+        """
+        iteration = self._calls.iteration
+        while True:
+            for record in iteration.handing:  # noqa: UP028 - other iterators and calls move it too
+                yield record
+            if self.is_closed:
+                return
+            self._show_more()
+
+    def _show_more(self) -> None:
+        most = self.config.max_poll_records
+        metrics = self._loop.core.metrics
+        with self._guard:
+            metrics.poll_started(now_ms())
+            try:
+                if not self._calls.show_now(most):
+                    self._run(self._calls.show(Deadline(ITERATION_WAIT_S), most))
+            finally:
+                metrics.poll_ended(now_ms())
 
     # -- committing
 
@@ -208,12 +230,16 @@ class Consumer(ConsumerFacade):
     def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> None:
         """Commit (if auto-commit is on), revoke, leave the group, and end all connections.
 
+        While an exception is being handled, the commit leaves out what the last poll gave: it may not be processed.
         Static members stay in the group until their session ends; ``leave=True`` makes them leave, ``leave=False``
         makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
         """
+        self._close(timeout, leave, is_orderly=sys.exception() is None)
+
+    def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool) -> None:
         if not self._io.owner_is_here:
             return
-        self._run(self._calls.close(Deadline(timeout), leave))
+        self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly))
         self._abandoned.detach()
 
     def __enter__(self) -> Self:
@@ -222,7 +248,7 @@ class Consumer(ConsumerFacade):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(CLOSE_TIMEOUT_S, None, is_orderly=error is None)
 
     def _run(self, call: Call[R]) -> R:
         """Drive a call: block for the I/O thread, run user code here."""

@@ -8,21 +8,23 @@ caller's thread or in its task, in the order the core hands them out, and the tw
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from seamark.client.assignment_state import Phase, Position
 from seamark.client.commits import Commit
-from seamark.client.consumer_fetching import Trouble
+from seamark.client.consumer_fetching import Moved, Trouble
 from seamark.client.consumer_loop import ConsumerLoop
 from seamark.client.consumer_queries import committed, offsets_by_time
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, WakeUp
 from seamark.client.listener import Listener, listener_error
 from seamark.client.positions_answers import Answer
+from seamark.client.record_iteration import RecordIteration
 from seamark.client.records_api import Offset, Record
-from seamark.client.subscriptions import read_partition, read_partitions
+from seamark.client.subscriptions import read_offsets, read_partition, read_partitions
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -57,19 +59,34 @@ class ConsumerCalls:
         self._callbacks: dict[Commit, CommitCallback | None] = {}
         # What take has met and the core has not heard of yet. Written by the caller's thread.
         self._unreported: list[Trouble] = []
+        self.iteration = RecordIteration(loop.fetcher, self.core.assignment, self._consumed)
+        # Whether the caller was last given a whole batch. If not, it has one record at hand, or nothing.
+        self._gave_batch = False
 
     # -- polling
 
+    def _come_back(self) -> None:
+        """The caller asks for more: what it was given so far counts as processed."""
+        self.iteration.end(is_back=True)
+        self.core.assignment.came_back()
+
+    def _leave_off(self, *, is_orderly: bool) -> None:
+        """The caller ends what it was doing: a batch counts if that is no failure, a record at hand never does."""
+        self.iteration.end(is_back=False)
+        if is_orderly and self._gave_batch:
+            self.core.assignment.came_back()
+
     def take_now(self, max_records: int) -> Sequence[Record]:
         """Records that are here already, if poll has nothing else to do: the path that crosses no thread."""
+        self._come_back()
+        return self._take(max_records) if self._may_take_now() else ()
+
+    def _may_take_now(self) -> bool:
         now = self.loop.now_ms()
         if self._is_busy(now):
-            return ()
+            return False
         self.core.membership.poll_interval.polled(now)
-        taken = self.loop.fetcher.take(max_records)
-        self._consumed(taken.positions)
-        self._unreported += taken.troubles
-        return taken.records
+        return True
 
     def _is_busy(self, now: int) -> bool:
         """Has poll more to do than to hand out what is here?"""
@@ -82,7 +99,24 @@ class ConsumerCalls:
             or self.is_closed
         )
 
-    def _consumed(self, positions: Mapping[TopicPartition, tuple[int, Position]]) -> None:
+    def show_now(self, max_records: int) -> bool:
+        """As ``take_now``, for ``iteration``; says whether there is a record."""
+        self._come_back()
+        return self._may_take_now() and bool(self._show(max_records))
+
+    def show(self, deadline: Deadline, max_records: int) -> Call[None]:
+        """As ``poll``, for ``iteration``."""
+        yield from self._poll(deadline, lambda: self._show(max_records), ())
+
+    def _show(self, max_records: int) -> Sequence[Record]:
+        self._gave_batch = False
+        shown = self.loop.fetcher.show(max_records)
+        self._consumed(shown.positions)
+        self._unreported += shown.troubles
+        self.iteration.show(shown.records)
+        return shown.records
+
+    def _consumed(self, positions: Moved) -> None:
         for partition, (term, position) in positions.items():
             if not self.core.assignment.consumed(partition, term, position):
                 self.core.metrics.stale_answers += 1
@@ -92,13 +126,13 @@ class ConsumerCalls:
         return records
 
     def poll_columns(self, deadline: Deadline, max_bytes: int) -> Call[Any]:
-        if not self._is_busy(now := self.loop.now_ms()):
-            self.core.membership.poll_interval.polled(now)
-            if (found := self._take_columns(max_bytes)) is not None:
-                return found
+        self._come_back()
+        if self._may_take_now() and (found := self._take_columns(max_bytes)) is not None:
+            return found
         return (yield from self._poll(deadline, lambda: self._take_columns(max_bytes), None))
 
     def _poll(self, deadline: Deadline, take: Callable[[], Any], nothing: Any) -> Call[Any]:
+        self._come_back()
         while True:
             # In each round: a callback or a listener may have closed the consumer or ended its subscription.
             self._check_open()
@@ -120,12 +154,14 @@ class ConsumerCalls:
                 return nothing
 
     def _take(self, max_records: int) -> Sequence[Record]:
+        self._gave_batch = True
         taken = self.loop.fetcher.take(max_records)
         self._consumed(taken.positions)
         self._unreported += taken.troubles
         return taken.records
 
     def _take_columns(self, max_bytes: int) -> Any:
+        self._gave_batch = True
         taken = self.loop.fetcher.take_columns(max_bytes)
         self._consumed(taken.positions)
         self._unreported += taken.troubles
@@ -181,6 +217,7 @@ class ConsumerCalls:
 
     def subscribe(self, wanted: object, listener: Listener) -> Call[None]:
         self._check_open()
+        self.iteration.end(is_back=False)
         yield OnIo(self._on_io(lambda: self.core.subscribe(wanted, listener, self.loop.now_ms())))
 
     def assign(self, partitions: object) -> Call[None]:
@@ -189,11 +226,14 @@ class ConsumerCalls:
         if not wanted:
             yield from self.unsubscribe()
             return
+        # Nothing was awaited yet: an exception that is here is one that the caller is handling.
+        self._leave_off(is_orderly=sys.exception() is None)
         yield OnIo(self._on_io(lambda: self.core.assign(wanted, self.loop.now_ms())))
 
     def unsubscribe(self) -> Call[None]:
         """Revoke and leave, without a commit (I29)."""
         self._check_open()
+        self.iteration.end(is_back=False)
         error = yield from self._revoke()
         reason = "the consumer unsubscribed from all topics"
         yield OnIo(self._on_io(lambda: self.core.leave(reason, self.loop.now_ms())))
@@ -242,19 +282,17 @@ class ConsumerCalls:
 
         def start() -> None:
             # Noted on the I/O thread, before an answer can come.
-            self._callbacks[self.core.commit_async(wanted, self.loop.now_ms())] = callback
+            commit = self.core.commit_async(wanted, self.loop.now_ms(), is_told=callback is not None)
+            self._callbacks[commit] = callback
 
         yield OnIo(self._on_io(start))
 
     def _offsets(self, offsets: object) -> dict[TopicPartition, Offset]:
         if offsets is None:
+            self.iteration.take_handed_out(is_back=True)
+            self.core.assignment.came_back()
             return self.core.consumed_offsets()
-        if not isinstance(offsets, Mapping):
-            raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
-        return {
-            read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
-            for partition, offset in offsets.items()
-        }
+        return read_offsets(offsets)
 
     def committed(self, partitions: object, deadline: Deadline) -> Call[dict[TopicPartition, Offset | None]]:
         self._check_open()
@@ -273,6 +311,7 @@ class ConsumerCalls:
         self._check_open()
         wanted = read_partition(partition)
         self.core.assignment.require(wanted)
+        self.iteration.take_handed_out(is_back=False)
         while True:
             state = self.core.assignment.require(wanted)
             if state.position is not None and state.phase in (Phase.READY, Phase.VALIDATE):
@@ -295,6 +334,7 @@ class ConsumerCalls:
         self._check_open()
         wanted = read_partition(partition)
         self.core.assignment.require(wanted)
+        self.iteration.end(is_back=False)
         yield OnIo(self._on_io(lambda: self.core.seek(wanted, position, self.loop.now_ms())))
 
     def seek_to_time(self, partitions: object, timestamp: int) -> Call[None]:
@@ -302,6 +342,7 @@ class ConsumerCalls:
         wanted = self.core.assignment.partitions if partitions is None else read_partitions(partitions)
         for partition in wanted:
             self.core.assignment.require(partition)
+        self.iteration.end(is_back=False)
         yield OnIo(self._on_io(lambda: self.core.seek_to_time(wanted, timestamp, self.loop.now_ms())))
 
     def offsets_by_time(
@@ -319,6 +360,7 @@ class ConsumerCalls:
         wanted = read_partitions(partitions)
         for partition in wanted:
             self.core.assignment.require(partition)
+        self.iteration.end(is_back=False)
 
         def change() -> None:
             for partition in wanted:
@@ -334,10 +376,11 @@ class ConsumerCalls:
 
     # -- closing
 
-    def close(self, deadline: Deadline, leave: bool | None) -> Call[None]:
+    def close(self, deadline: Deadline, leave: bool | None, *, is_orderly: bool = True) -> Call[None]:
         """I29: commit, revoke, leave, wait for what is under way; then nothing is left."""
         if self.is_closed:
             return
+        self._leave_off(is_orderly=is_orderly)
         error: BaseException | None = None
         try:
             yield from self._last_commit(deadline)
@@ -358,11 +401,12 @@ class ConsumerCalls:
             raise error
 
     def _last_commit(self, deadline: Deadline) -> Call[None]:
-        if not self.core.auto_commit.is_enabled or not self.core.assignment.positions():
+        offsets = self.core.processed_offsets()
+        if not self.core.auto_commit.is_enabled or not offsets:
             return
         # The core has logged why, if it fails.
         with contextlib.suppress(ClientError):
-            yield from self.commit(None, deadline)
+            yield from self.commit(offsets, deadline)
 
     async def _until(self, is_done: Callable[[], bool], deadline: Deadline) -> None:
         while not is_done() and not deadline.is_over:

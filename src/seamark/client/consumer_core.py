@@ -143,8 +143,9 @@ class ConsumerCore:
     def poll(self, now_ms: int) -> None:
         """One pass of C1; called again after every event for as long as the caller waits."""
         self.membership.poll_interval.polled(now_ms)
+        self.assignment.came_back()
         if self._commits_before_join:
-            self._processed = self.consumed_offsets()
+            self._processed = self.processed_offsets()
         self._check_topics()
         if self.subscription.is_group:
             self._poll_membership(now_ms)
@@ -178,7 +179,7 @@ class ConsumerCore:
     def _auto_commit(self, now_ms: int) -> None:
         self.auto_commit.restart(now_ms)
         is_member = not self.membership.is_subscribed or self.membership.state is MemberState.STABLE
-        if is_member and (offsets := self.consumed_offsets()):
+        if is_member and (offsets := self.processed_offsets()):
             self.commits.start_unreported(offsets, now_ms, self._auto_committed)
 
     def _auto_committed(self, commit: Commit, now_ms: int) -> None:
@@ -190,13 +191,18 @@ class ConsumerCore:
         self._settle(now_ms)
         return commit
 
-    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int) -> Commit:
-        commit = self.commits.start_async(offsets, now_ms)
+    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int, *, is_told: bool = False) -> Commit:
+        commit = self.commits.start_async(offsets, now_ms, is_told=is_told)
         self._settle(now_ms)
         return commit
 
     def consumed_offsets(self) -> dict[TopicPartition, Offset]:
+        """Behind everything that was handed out: what the caller means by a commit without offsets."""
         return {partition: as_offset(position) for partition, position in self.assignment.positions().items()}
+
+    def processed_offsets(self) -> dict[TopicPartition, Offset]:
+        """Behind everything that the caller has come back for: all that is committed without being asked."""
+        return {partition: as_offset(position) for partition, position in self.assignment.processed().items()}
 
     def take_listener_call(self) -> CallListener | None:
         """The listener to call now; whoever takes it reports with ``listener_returned``."""
@@ -349,7 +355,7 @@ class ConsumerCore:
     def _commit_before_join(self, deadline_ms: int) -> None:
         now_ms = self.membership.poll_interval.last_poll_ms
         self._commits_before_join += 1
-        self._processed = self.consumed_offsets()
+        self._processed = self.processed_offsets()
         self.commits.start_unreported(
             self._processed,
             now_ms,

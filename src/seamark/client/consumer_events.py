@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from seamark.client.errors import ClientError
+from seamark.client.errors import ClientError, CommitError
 from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
 from seamark.client.metadata_cache import Node
 from seamark.topic_partition import TopicPartition
@@ -34,7 +34,8 @@ def commit_failed_line(partitions: Iterable[TopicPartition], error: ClientError,
     names = tuple(partitions)
     kind = "an automatic commit" if is_automatic else "a commit"
     fields = (("partitions", tuple(map(str, names))), ("reason", str(error)), ("is_automatic", is_automatic))
-    return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {error}", fields)
+    reason = error.reason if isinstance(error, CommitError) else error
+    return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {reason}", fields)
 
 
 def coordinator_found_line(node: Node | None) -> LogLine:

@@ -29,6 +29,8 @@ from seamark.topic_partition import TopicPartition
 
 # Kafka's own: how long close waits if nothing else is said.
 CLOSE_TIMEOUT_S = 30.0
+# An iteration waits for ever, in polls of this length.
+ITERATION_WAIT_S = 1.0
 
 
 def fetch_from_brokers(config: ConsumerConfig, network: NetworkClient, key: Any, value: Any) -> Fetcher:

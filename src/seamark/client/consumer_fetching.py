@@ -1,12 +1,13 @@
 """The port between a consumer and what fetches its records.
 
 A consumer says what to fetch, from where, and under which term; a fetcher fetches ahead on the I/O thread and keeps
-what it has until the caller takes it. What is taken is the caller's: a fetcher forgets it.
+what it has until the caller takes it. What is taken is the caller's: a fetcher forgets it. What is only shown is still
+the fetcher's.
 
-Threads: ``start``, ``stop``, ``pause``, ``resume`` and ``close`` are called on the I/O thread, the ``take`` methods on
-the caller's. ``start`` and ``stop`` for a partition that is being taken from come only while the caller waits for the
-I/O thread, so that nothing is handed out of a partition that was stopped. User code (deserializers) runs inside
-``take``.
+Threads: ``start``, ``stop``, ``pause``, ``resume`` and ``close`` are called on the I/O thread, ``take…`` and ``show``
+on the caller's. ``start`` and ``stop`` for a partition that is being taken from come only while the caller
+waits for the I/O thread, so that nothing is handed out of a partition that was stopped. User code (deserializers) runs
+inside ``take`` and ``show``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Any, NamedTuple, Protocol
 from seamark.client.assignment_state import Position
 from seamark.client.records_api import Record
 from seamark.topic_partition import TopicPartition
+
+# Positions behind the last thing taken or skipped, with their terms.
+Moved = Mapping[TopicPartition, tuple[int, Position]]
 
 
 class TroubleKind(Enum):
@@ -75,6 +79,15 @@ class Fetcher(Protocol):
 
     def take_columns(self, max_bytes: int) -> TakenColumns:
         """As ``take``, as columns."""
+
+    def show(self, max_records: int) -> Taken:
+        """As ``take``, of one partition, without taking the records: ``take_shown`` does that, one or more at a time.
+
+        They are given again by ``take``, ``take_columns`` and ``show``, which end what was shown before.
+        """
+
+    def take_shown(self, count: int) -> Moved:
+        """The next so many of the records that were shown last are the caller's; gives the position behind them."""
 
     @property
     def has_something(self) -> bool:

@@ -161,8 +161,7 @@ class ConsumerLoop:
 
     def _log(self, line: LogLine) -> None:
         """One line per event, with what it is about as fields of the log record."""
-        known = {"event": line.event, "group": self.config.group_id, "client_id": self.config.client_id}
-        log.log(_LEVELS[line.level], "%s", line.text, extra={**known, **dict(line.fields)})
+        self.network.log.say(_LEVELS[line.level], line.event, line.text, **dict(line.fields))
 
     async def _send(
         self, ticket: int, node: Node | None, request: Request, timeout_ms: int, *, is_coordinator: bool
@@ -236,7 +235,6 @@ class ConsumerLoop:
         except ClosedError:
             return
         except ClientError as error:
-            log.warning("metadata could not be refreshed", extra={"reason": str(error)})
             if not self._has_ever_connected or not error.is_retriable:
                 self.core.fail(error)
             self.core.metadata_failed()
@@ -333,7 +331,8 @@ class ConsumerLoop:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # A fault of ours: the caller hears of it, the consumer does not go silent.
-            log.error("the consumer's loop failed", exc_info=error)
+            text = "a task of the consumer failed, which is a fault in seamark; the next poll raises it"
+            self.network.log.fault(text, error)
             self.core.fail(error)
             self.attention = True
             self._changed.set()

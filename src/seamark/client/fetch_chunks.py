@@ -17,7 +17,7 @@ from seamark.client.assignment_state import NO_EPOCH
 from seamark.client.consumer_fetching import TroubleKind
 from seamark.client.fetch_records import read_batch
 from seamark.client.read_committed import AbortedBatches
-from seamark.errors import Truncated
+from seamark.errors import DecodeError, Truncated
 from seamark.wire.record_batch import BatchHeader, Buffer, read_header
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _PREFIX_BYTES = 12
 _LAST_OFFSET_DELTA = Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
 _HEADER_BYTES = 61
+
+_Mark = tuple[int, int | None, int, int, AbortedBatches | None]
 
 
 def end_of(buffer: Buffer, offset: int) -> tuple[int, int]:
@@ -55,11 +57,13 @@ class Chunk:
         "_batch_end",
         "_batch_start",
         "_buffer",
+        "_end_offset",
         "_filter",
         "_is_adjacent",
         "_next_record",
         "_partition",
         "_position",
+        "_previous_end",
         "_records",
         "_verify",
         "byte_count",
@@ -76,6 +80,7 @@ class Chunk:
         offset: int,
         buffer: Buffer = b"",
         *,
+        end_offset: int | None = None,
         aborted: AbortedBatches | None = None,
         verify: bool = True,
         trouble: TroubleKind | None = None,
@@ -86,6 +91,9 @@ class Chunk:
         self._buffer = memoryview(buffer)
         self._filter = aborted
         self._verify = verify
+        # No batch reaches beyond this; the checksum of a batch does not cover where it says that it begins.
+        self._end_offset = end_offset
+        self._previous_end: int | None = None
         # The next batch that was not looked at yet; the decoded records of the one before it, and where that one ends.
         self._position = 0
         self._records: list[Record] = []
@@ -167,7 +175,13 @@ class Chunk:
         pieces: list[memoryview] = []
         taken = 0
         while self._position < self.byte_count:
-            header, start = self._next_batch()
+            try:
+                header, start = self._next_batch()
+            except DecodeError:
+                if taken:
+                    # Met again by the next call, which then begins with it.
+                    break
+                raise
             size = header.size_bytes
             if taken and taken + size > max_bytes:
                 break
@@ -189,14 +203,15 @@ class Chunk:
             self._records = []
             self._next_record = 0
             self._position = self._batch_start
+            self._previous_end = None
 
-    def mark(self) -> tuple[int, int, int, AbortedBatches | None]:
+    def mark(self) -> _Mark:
         """Where the walk stands, for ``go_back``."""
         self._rewind()
-        return self._position, self.offset, self.leader_epoch, self._filter and self._filter.copy()
+        return self._position, self._previous_end, self.offset, self.leader_epoch, self._filter and self._filter.copy()
 
-    def go_back(self, mark: tuple[int, int, int, AbortedBatches | None]) -> None:
-        self._position, self.offset, self.leader_epoch, self._filter = mark
+    def go_back(self, mark: _Mark) -> None:
+        self._position, self._previous_end, self.offset, self.leader_epoch, self._filter = mark
 
     # -- the walk
 
@@ -204,6 +219,12 @@ class Chunk:
         header = read_header(self._buffer, self._position)
         if header.size_bytes > self.byte_count - self._position:
             raise Truncated("batch", self._position, "the batch reaches beyond what was fetched")
+        if self._end_offset is not None and header.next_offset > self._end_offset:
+            reason = f"the batch says that it ends at offset {header.next_offset}, the log ends at {self._end_offset}"
+            raise DecodeError("base_offset", self._position, reason)
+        if self._previous_end is not None and header.base_offset < self._previous_end:
+            reason = f"the batch says that it begins at offset {header.base_offset}, below the one before it"
+            raise DecodeError("base_offset", self._position, reason)
         return header, self._position
 
     def _has_rows(self, header: BatchHeader, start: int) -> bool:
@@ -213,6 +234,7 @@ class Chunk:
 
     def _pass(self, header: BatchHeader, *, moves: bool = True) -> None:
         self._position += header.size_bytes
+        self._previous_end = header.next_offset
         self.leader_epoch = header.partition_leader_epoch
         if moves:
             self.offset = max(self.offset, header.next_offset)

@@ -14,7 +14,10 @@ class CorruptRecords(ClientError):
     """The batch at ``offset`` is not what was written, or is not in a format that Kafka's brokers store."""
 
     def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
-        super().__init__(f"the records of {partition} at offset {offset} cannot be read: {reason}")
+        super().__init__(
+            f"the records of {partition} at offset {offset} cannot be read: {reason}. Poll raises this until you seek: "
+            f"seek to {offset + 1} or later to go on without them"
+        )
         self.partition = partition
         self.offset = offset
         self.reason = reason

@@ -3,8 +3,8 @@
 Next requests go out when an answer has come, not when the caller wants more, so the next fetch is under way while the
 caller works; ``fetch_planning`` bounds what may wait. An answer becomes chunks, which the caller's thread decodes.
 
-Threads: everything runs on the I/O thread except ``take``, ``take_columns`` and ``has_something``. They share with it
-deques, whose ends are safe to use from both sides, and counters that only one side writes.
+Threads: everything runs on the I/O thread except the ``take`` and ``show`` methods and ``has_something``. They share
+with it deques, whose ends are safe to use from both sides, and counters that only one side writes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from collections.abc import Callable, Iterable, Mapping
 
 from seamark.client.assignment_state import Position
 from seamark.client.backoff import ExponentialBackoff
+from seamark.client.client_log import ClientLog
 from seamark.client.config import ConsumerConfig
-from seamark.client.consumer_fetching import Taken, TakenColumns, TroubleKind
+from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
 from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch_taking import RecordTaking
+from seamark.client.lasting_failures import LastingFailures
 from seamark.client.network import NetworkClient
 from seamark.client.positions_requests import READ_COMMITTED
 from seamark.client.read_committed import AbortedBatches
@@ -37,8 +40,6 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
 from seamark.wire.schema import Message
-
-log = logging.getLogger("seamark.client")
 
 # How long closing waits for brokers to hear that their sessions are over.
 _CLOSE_PATIENCE_S = 1.0
@@ -58,6 +59,8 @@ class Pipeline:
     ) -> None:
         self._config = config
         self._network = network
+        self._log = ClientLog(config)
+        self._lasting: LastingFailures[TopicPartition] = LastingFailures()
         self._limits = FetchLimits.from_config(config)
         self._planning = FetchPlanning(
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
@@ -90,7 +93,10 @@ class Pipeline:
         self._plan_soon()
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        self._planning.stop(partitions)
+        stopped = list(partitions)
+        self._planning.stop(stopped)
+        for partition in stopped:
+            self._lasting.forget(partition)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -119,6 +125,12 @@ class Pipeline:
 
     def take_columns(self, max_bytes: int) -> TakenColumns:
         return self._taking.take_columns(max_bytes)
+
+    def show(self, max_records: int) -> Taken:
+        return self._taking.show(max_records)
+
+    def take_shown(self, count: int) -> Moved:
+        return self._taking.take_shown(count)
 
     @property
     def has_something(self) -> bool:
@@ -222,7 +234,8 @@ class Pipeline:
         session.failed()
         self._metrics.failed_fetches += 1
         failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
-        log.info("a fetch failed", extra={"node": session.node_id, "reason": str(error)})
+        text = f"a fetch from node {session.node_id} failed: {error}"
+        self._log.say(logging.INFO, "fetch_failed", text, node=session.node_id, reason=str(error))
         if isinstance(error, ClientError) and error.is_retriable:
             self._later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
@@ -249,7 +262,8 @@ class Pipeline:
     ) -> None:
         if self._sessions.get(session.node_id) is not session:
             # K10: nobody keeps a session with this node any more.
-            log.error("a fetch was answered by a node without a session", extra={"node": session.node_id})
+            text = f"a fetch was answered by node {session.node_id}, with which there is no session any more"
+            self._log.say(logging.ERROR, "fetch_unexpected", text, node=session.node_id)
             return
         found = answered_partitions(response, version, session.partitions)
         verdict = session.answered(
@@ -257,7 +271,8 @@ class Pipeline:
         )
         if verdict is not Verdict.ACCEPTED:
             self._metrics.rejected_answers += 1
-            log.info("a fetch answer was dropped", extra={"node": session.node_id, "reason": session.problem})
+            text = f"an answer of node {session.node_id} to a fetch was dropped: {session.problem}"
+            self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
             if error_code(response.error_code) not in (
@@ -265,8 +280,13 @@ class Pipeline:
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ):
                 self._later([state for state, _ in asked.values()])
+                for state, ask in asked.values():
+                    self._failed_again(state, ask, session.problem)
             return
         has_arrived = False
+        for unchanged in asked.keys() - found.keys():
+            # A session leaves out what has nothing new.
+            self._goes_on(unchanged)
         for partition, each in found.items():
             if partition is not None and partition in asked:
                 state, ask = asked[partition]
@@ -283,17 +303,42 @@ class Pipeline:
         code = error_code(answer.error_code)
         outcome = outcome_of(code)
         if outcome is Outcome.DATA:
+            self._note_answer(state, ask, answer)
             return self._take_in_records(state, ask, answer)
         if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.OUT_OF_RANGE))
         if outcome is Outcome.RAISE:
-            error = broker_error(code, "Fetch", f"partition {state.partition}")
+            error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+            if code is ErrorCode.CORRUPT_MESSAGE:
+                reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
+                error = CorruptRecords(state.partition, ask.offset, reason)
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+        self._failed_again(state, ask, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}"))
         state.forget_replica()
         self._later([state])
         if outcome is Outcome.REFRESH:
             self._network.request_refresh()
         return False
+
+    def _note_answer(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> None:
+        """An answer without an error; one that never has records although the log does is a failure all the same."""
+        ends = (answer.high_watermark, answer.last_stable_offset)
+        end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
+        if not answer.records and answer.diverging_epoch.end_offset < 0 and end > ask.offset:
+            # Once or twice that is how a broker shares out the bytes of an answer.
+            reason = f"the broker sends no records from offset {ask.offset} on, and says that the log ends at {end}"
+            self._failed_again(state, ask, reason)
+        else:
+            self._goes_on(state.partition)
+
+    def _goes_on(self, partition: TopicPartition) -> None:
+        if (line := self._lasting.succeeded(partition, now_ms())) is not None:
+            self._log.say(logging.WARNING, "partition_goes_on", line, partition=str(partition))
+
+    def _failed_again(self, state: PartitionFetch, ask: Ask, reason: ClientError | str) -> None:
+        if (line := self._lasting.failed(state.partition, reason, now_ms())) is not None:
+            fields = {"partition": str(state.partition), "offset": ask.offset, "reason": str(reason)}
+            self._log.say(logging.WARNING, "partition_waits", line, **fields)
 
     def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
@@ -317,13 +362,23 @@ class Pipeline:
         if not records:
             return False
         next_offset, end = end_of(records, ask.offset)
+        if answer.high_watermark >= 0:
+            # A batch that says it reaches further is damaged, which is told when it is taken.
+            next_offset = max(ask.offset, min(next_offset, answer.high_watermark))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
             aborted = AbortedBatches((each.producer_id, each.first_offset) for each in answer.aborted_transactions)
         # Without a whole batch the rest is kept: what is wrong with it is found, and told, when it is decoded.
         whole = memoryview(records)[:end] if end else records
-        chunk = Chunk(state.partition, ask.offset, whole, aborted=aborted, verify=self._config.check_crcs)
+        chunk = Chunk(
+            state.partition,
+            ask.offset,
+            whole,
+            end_offset=next_offset,
+            aborted=aborted,
+            verify=self._config.check_crcs,
+        )
         return self._arrive(state, chunk)
 
     def _arrive(self, state: PartitionFetch, chunk: Chunk) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from seamark.client.arrow_poll import columns_of
 from seamark.client.assignment_state import Position
-from seamark.client.consumer_fetching import Taken, TakenColumns, Trouble, TroubleKind
+from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, Trouble, TroubleKind
 from seamark.client.deserializers import Deserializer
 from seamark.client.errors import DeserializationFailed
 from seamark.client.fetch_chunks import Chunk
@@ -24,6 +24,18 @@ from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
 
 Positions = dict[TopicPartition, tuple[int, Position]]
+
+
+class _Shown:
+    """Records that the caller may look at and has not taken; ``failure`` stands behind the last of them."""
+
+    __slots__ = ("chunk", "failure", "left", "state")
+
+    def __init__(self, state: PartitionFetch, chunk: Chunk, left: int, failure: DeserializationFailed | None) -> None:
+        self.state = state
+        self.chunk = chunk
+        self.left = left
+        self.failure = failure
 
 
 class RecordTaking:
@@ -45,6 +57,7 @@ class RecordTaking:
         self._verify = verify
         # Whose chunk was begun: it goes on first.
         self._current: PartitionFetch | None = None
+        self._shown: _Shown | None = None
 
     def take(self, most: int) -> Taken:
         records: list[Record] = []
@@ -71,19 +84,65 @@ class RecordTaking:
         """Add what the chunk has next to the records; the answer is the trouble that stands behind them, if any."""
         if chunk.trouble is not None:
             return chunk.trouble
-        try:
-            found = chunk.take(most)
-        except DecodeError as error:
-            chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
-            return chunk.trouble
-        failure = None
-        if (self._key is not None or self._value is not None) and found:
-            found, failure = self._deserialized(found, state.partition)
+        found, failure = self._read(state, chunk, most)
         records += found
         chunk.took(len(found))
         if failure is not None:
             chunk.spoil(failure)
         return chunk.trouble
+
+    def _read(
+        self, state: PartitionFetch, chunk: Chunk, most: int
+    ) -> tuple[list[Record], DeserializationFailed | None]:
+        """What the chunk has next, up to a record that cannot be deserialized; unsound bytes spoil it."""
+        try:
+            found = chunk.take(most)
+        except DecodeError as error:
+            chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
+            return [], None
+        if (self._key is not None or self._value is not None) and found:
+            return self._deserialized(found, state.partition)
+        return found, None
+
+    def show(self, most: int) -> Taken:
+        """What the next chunk has next; it stays there until ``take_shown``."""
+        self._shown = None
+        positions: Positions = {}
+        while (state := self._next_partition()) is not None:
+            chunk = state.chunks[0]
+            if chunk.trouble is None:
+                found, failure = self._read(state, chunk, most)
+                if found:
+                    self._shown = _Shown(state, chunk, len(found), failure)
+                    return Taken(found, positions)
+                if failure is not None:
+                    chunk.spoil(failure)
+            if chunk.offset != state.position.offset:
+                self._note_position(state, chunk, positions)
+            if chunk.trouble is not None:
+                return Taken((), positions, [self._report(state, chunk)])
+            if chunk.is_empty:
+                self._finish(state, chunk)
+        return Taken((), positions)
+
+    def take_shown(self, count: int) -> Moved:
+        """The caller has so many more of the records that were shown."""
+        shown = self._shown
+        if shown is None or not shown.state.is_alive:
+            return {}
+        state, chunk = shown.state, shown.chunk
+        chunk.took(count)
+        shown.left -= count
+        if not shown.left:
+            self._shown = None
+            if shown.failure is not None:
+                chunk.spoil(shown.failure)
+        positions: Positions = {}
+        self._note_position(state, chunk, positions)
+        if chunk.trouble is None and chunk.is_empty:
+            self._finish(state, chunk)
+        self._metrics.records_consumed += count
+        return positions
 
     def _deserialized(
         self, found: list[Record], partition: TopicPartition
@@ -159,7 +218,11 @@ class RecordTaking:
         position = state.position
         if chunk.trouble is TroubleKind.DIVERGED:
             position = Position(chunk.offset, chunk.leader_epoch)
-        if not chunk.is_spoiled:
+        if chunk.is_spoiled:
+            # It is told again; but first it is the turn of the others, which a caller who goes on wants to read.
+            self._ready.append(state)
+            self._current = None
+        else:
             # What a node said may be another thing next time: it is asked again, unless a seek comes first.
             self._finish(state, chunk)
             state.has_trouble = False

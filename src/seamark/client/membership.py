@@ -257,8 +257,9 @@ class Membership:
                 self._left,
                 self._leave_failed,
             )
+            standing.log("info", "leaves", f"leaves the group: {reason}", reason=reason)
         self._joining.abandon()
-        standing.reset(Reset.EVERYTHING, reason)
+        standing.leave_generation(reason)
 
     def _left(self, response: Message, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
         assert isinstance(response, LeaveGroupResponse)

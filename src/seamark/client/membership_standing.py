@@ -94,20 +94,30 @@ class Standing:
 
     # -- changes
 
-    def request_rejoin(self, reason: str) -> None:
+    def want_rejoin(self, reason: str) -> None:
+        """Join again, without a word: who calls this says why."""
         self.is_rejoin_needed = True
+        # Kafka's own words where it has any: the coordinator logs it.
         self.rejoin_reason = reason
+
+    def request_rejoin(self, reason: str) -> None:
+        self.want_rejoin(reason)
         self.log("info", "rejoin", f"has to join the group: {reason}")
 
     def reset(self, reset: Reset, reason: str) -> None:
         """Forget the generation and join again, preparing anew: what is owned is lost."""
         if reset is Reset.NOTHING:
             return
+        self.leave_generation(reason, keeps_member_id=reset is Reset.KEEP_MEMBER_ID)
+        self.log("info", "rejoin", f"has to join the group: {reason}")
+
+    def leave_generation(self, reason: str, *, keeps_member_id: bool = False) -> None:
+        """Forget the generation; a later join prepares anew and names the reason."""
         self.state = MemberState.UNJOINED
         self.is_heartbeat_enabled = False
-        self.generation = self.generation.without_id() if reset is Reset.KEEP_MEMBER_ID else NO_GENERATION
+        self.generation = self.generation.without_id() if keeps_member_id else NO_GENERATION
         self.needs_join_prepare = True
-        self.request_rejoin(reason)
+        self.want_rejoin(reason)
 
     def forget_coordinator(self, reason: str) -> None:
         if self.is_coordinator_known:

@@ -27,8 +27,6 @@ from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 if TYPE_CHECKING:
     from seamark.client.network import NetworkClient
 
-log = logging.getLogger("seamark.client")
-
 # Version 4 is the first that can say whether topics may be created by asking; brokers of 2.4 have 8 and above.
 _LEAST_VERSION = 4
 # Sleeping in slices keeps one far wake-up from being missed when the clock of a suspended machine jumps.
@@ -81,7 +79,8 @@ class MetadataRefresh:
         """The task ends only when it is cancelled, or by something that no retry heals (a name that cannot be sent)."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("metadata cannot be asked for", extra={"reason": str(error)})
+            text = f"metadata cannot be asked for: {error}"
+            self._network.log.say(logging.ERROR, "metadata_failed", text, reason=str(error))
             self._network.metadata.request_failed(now_ms())
             self._tell(error)
 
@@ -106,7 +105,9 @@ class MetadataRefresh:
             cache.request_failed(now_ms())
             self._tell(error)
         except NetworkError as error:
-            log.warning("metadata could not be refreshed", extra={"reason": str(error)})
+            # Which address cannot be reached, and since when, is said by the network.
+            text = f"metadata could not be refreshed, and is asked for again: {error}"
+            self._network.log.say(logging.INFO, "metadata_failed", text, reason=str(error))
             cache.request_failed(now_ms())
         else:
             if not response.brokers:

@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.bootstrap import bootstrap_nodes, first_ready
+from seamark.client.client_log import ClientLog
 from seamark.client.config import ClientConfig
 from seamark.client.connecting import ConnectionRecipe
 from seamark.client.connection import Connection, RawResponse
@@ -39,6 +40,7 @@ from seamark.client.exchanges import Exchanges, unmuted
 from seamark.client.metadata_cache import ClusterView, MetadataCache, Node
 from seamark.client.metadata_refresh import MetadataRefresh
 from seamark.client.node_connection import NodeConnection
+from seamark.client.reachability import Reachability
 from seamark.client.requests import Request
 from seamark.client.sasl_credentials import credentials_of
 from seamark.client.tls import tls_context
@@ -46,8 +48,6 @@ from seamark.errors import ClosedError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.schema import Message
-
-log = logging.getLogger("seamark.client")
 
 M = TypeVar("M", bound=Message)
 Lane = Literal["main", "coordinator"]
@@ -58,6 +58,8 @@ class NetworkClient:
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
+        self.log = ClientLog(config)
+        self._reachability = Reachability(self.log)
         self.metadata = MetadataCache(
             config.metadata_max_age_ms, ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         )
@@ -239,7 +241,16 @@ class NetworkClient:
         if node is None:
             raise ConnectionFailed(f"node {node_id}", "the cluster has no such broker at the moment")
         self._keep()
-        made = NodeConnection(connection_id, node, self._recipe, self._reconnect, self._setup_timeout, self._lost)
+        made = NodeConnection(
+            connection_id,
+            node,
+            self._recipe,
+            self._reconnect,
+            self._setup_timeout,
+            on_lost=self._lost,
+            on_attempt=self._reachability.attempted,
+            on_open=self._reachability.reached,
+        )
         self._connections[connection_id] = made
         return made
 
@@ -293,7 +304,9 @@ class NetworkClient:
         return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
 
     def _lost(self, each: NodeConnection) -> None:
-        log.info("connection lost", extra={"address": each.node.address, "reason": each.reason()})
+        address, reason = each.node.address, each.reason()
+        text = f"the connection to {address} was lost: {reason}"
+        self.log.say(logging.INFO, "connection_lost", text, address=address, reason=reason)
         self.metadata.mark_stale()
         self._refresh.nudge()
 
@@ -377,6 +390,7 @@ class NetworkClient:
         if self._is_closed:
             return
         self._is_closed = True
+        self._reachability.close()
         self._refresh.close()
         self.coordinators.close()
         if self._keeper is not None:

@@ -22,8 +22,8 @@ from seamark.client.metadata_cache import Node
 from seamark.client.sending_order import SendingOrder
 from seamark.errors import ClosedError
 
-# Called with the node connection when an open connection ended by itself.
-Lost = Callable[["NodeConnection"], None]
+# Called with the node connection: when an open connection ended by itself, when an attempt begins, when it succeeded.
+Told = Callable[["NodeConnection"], None]
 
 
 class NodeConnection:
@@ -36,7 +36,9 @@ class NodeConnection:
         recipe: ConnectionRecipe,
         reconnect: ExponentialBackoff,
         setup_timeout: ExponentialBackoff,
-        on_lost: Lost | None = None,
+        on_lost: Told | None = None,
+        on_attempt: Told | None = None,
+        on_open: Told | None = None,
     ) -> None:
         self.connection_id = connection_id
         self.node = node
@@ -50,6 +52,8 @@ class NodeConnection:
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout
         self._on_lost = on_lost
+        self._on_attempt = on_attempt
+        self._on_open = on_open
         self._failures = 0
         self._not_before = 0.0
         self._opening: asyncio.Task[Connection] | None = None
@@ -59,6 +63,14 @@ class NodeConnection:
     @property
     def is_ready(self) -> bool:
         return self.connection is not None and self.connection.is_open and not self.connection.is_worn_out
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def is_connecting(self) -> bool:
+        return self._opening is not None
 
     @property
     def is_backing_off(self) -> bool:
@@ -80,6 +92,8 @@ class NodeConnection:
             self._opening = asyncio.get_running_loop().create_task(self._open())
             # An attempt that nobody waits for any more may fail without a warning.
             self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+            if self._on_attempt is not None:
+                self._on_attempt(self)
         return self._opening
 
     async def ready(self, deadline: Deadline) -> Connection:
@@ -122,6 +136,8 @@ class NodeConnection:
         self._failures = 0
         self.last_error = None
         self.progress = "connected"
+        if self._on_open is not None:
+            self._on_open(self)
         return connection
 
     def _note(self, stage: str) -> None:

@@ -17,10 +17,12 @@ from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import fetch_request
 from seamark.client.consumer_fetching import Trouble, TroubleKind
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, broker_error
+from seamark.client.lasting_failures import LastingFailures
 from seamark.client.membership_effects import (
     Effect,
     FindCoordinator,
     ForgetCoordinator,
+    LogLine,
     RefreshMetadata,
     SendToCoordinator,
     SendToNode,
@@ -66,6 +68,7 @@ class Positions:
         self._tickets = tickets
         self._wall_ms = wall_ms
         self._failures = 0
+        self._lasting: LastingFailures[TopicPartition] = LastingFailures()
         self._asked: dict[int, dict[TopicPartition, int]] = {}
         self._effects: list[Effect] = []
         # Raised once, from the next poll; what stays wrong is in the partitions' own trouble.
@@ -197,10 +200,14 @@ class Positions:
         return states
 
     def _apply(self, states: list[PartitionState], answers: Mapping[TopicPartition, Answer], now_ms: int) -> None:
-        retried = []
+        retried: list[PartitionState] = []
+        raised: list[PartitionState] = []
         for state in states:
             answer = answers[state.partition]
             state.last_error = answer.error
+            if answer.error is None and (line := self._lasting.succeeded(state.partition, now_ms)) is not None:
+                fields = (("partition", str(state.partition)),)
+                self._effects.append(LogLine("warning", "partition_goes_on", line, fields))
             match answer.outcome:
                 case Outcome.FOUND:
                     self._failures = 0
@@ -210,7 +217,7 @@ class Positions:
                     self._nothing(state)
                 case Outcome.RAISE:
                     self._error = answer.error
-                    retried.append(state)
+                    raised.append(state)
                 case Outcome.RETRY:
                     retried.append(state)
                 case Outcome.REDISCOVER:
@@ -220,13 +227,17 @@ class Positions:
                     self._effects.append(RefreshMetadata(frozenset({state.partition.topic})))
                     retried.append(state)
         self._later(retried, now_ms)
+        self._later(raised, now_ms, is_raised=True)
 
-    def _later(self, states: list[PartitionState], now_ms: int) -> None:
+    def _later(self, states: list[PartitionState], now_ms: int, *, is_raised: bool = False) -> None:
         if states:
             self._failures += 1
             retry_at_ms = now_ms + int(self._backoff.wait_ms(self._failures))
             for state in states:
                 state.retry_at_ms = retry_at_ms
+                if not is_raised and (line := self._lasting.failed(state.partition, state.last_error, now_ms)):
+                    fields = (("partition", str(state.partition)), ("reason", str(state.last_error)))
+                    self._effects.append(LogLine("warning", "partition_waits", line, fields))
 
     def _found(self, state: PartitionState, answer: Answer) -> None:
         assert answer.position is not None

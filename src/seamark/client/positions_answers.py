@@ -107,4 +107,6 @@ def epoch_answers(
 
 def _leader_error(code: ErrorCode, api: str, partition: TopicPartition) -> Answer:
     error = broker_error(code, api, f"partition {partition}")
-    return Answer(Outcome.RETRY_AND_REFRESH if code.is_retriable else Outcome.RAISE, error=error)
+    # A damaged log does not heal, although Kafka counts the code among the retriable ones.
+    is_passing = code.is_retriable and code is not ErrorCode.CORRUPT_MESSAGE
+    return Answer(Outcome.RETRY_AND_REFRESH if is_passing else Outcome.RAISE, error=error)

@@ -312,7 +312,8 @@ class ProducerSender:
                         self._settle(batch, NO_OFFSET, -1, error)
                     return
                 failures += 1
-                log.info("no producer id yet", extra={"reason": str(error)})
+                text = f"there is no producer id yet, and it is asked for again: {error}"
+                self.network.log.say(logging.INFO, "producer_id_failed", text, reason=str(error))
                 with self.lock:
                     for batch in self.accumulator.unfinished(close=False):
                         batch.last_error = error
@@ -365,7 +366,8 @@ class ProducerSender:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the producer's loop failed", exc_info=error)
+            text = "a task of the producer failed, which is a fault in seamark"
+            self.network.log.fault(text, error)
 
     def unfinished(self) -> list[ProducerBatch]:
         """From any thread: the batches without an outcome; those that were open take no more records."""

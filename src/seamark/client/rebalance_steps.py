@@ -134,8 +134,10 @@ class JoinLoop:
         standing = self._standing
         self.attempt = None
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
-        standing.request_rejoin(f"rebalance failed due to {kind}")
-        standing.log("info", "rebalance_failed", f"rebalance failed: {error}")
+        standing.want_rejoin(f"rebalance failed due to {kind}")
+        # With MEMBER_ID_REQUIRED nothing has failed: every new member is told its id that way.
+        if not (isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED):
+            standing.log("info", "rebalance_failed", f"joining the group failed: {error}", reason=str(error))
         following = self._following(error)
         if following is Next.JOIN_AT_ONCE:
             return True

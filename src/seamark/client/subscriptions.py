@@ -7,11 +7,12 @@ a pattern otherwise: ``orders.eu`` is a topic, ``orders\..*`` and ``^orders`` ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from seamark.client.listener import NO_LISTENER, Listener
 from seamark.client.metadata_cache import ClusterView
+from seamark.client.records_api import Offset
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
@@ -132,3 +133,13 @@ def read_partition(wanted: object) -> TopicPartition:
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= _LARGEST_PARTITION:
         raise UsageError(f"the partition of a topic is a whole number from 0 on, not {index!r}")
     return TopicPartition(topic, index)
+
+
+def read_offsets(offsets: object) -> dict[TopicPartition, Offset]:
+    """What the argument of a commit means."""
+    if not isinstance(offsets, Mapping):
+        raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
+    return {
+        read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
+        for partition, offset in offsets.items()
+    }

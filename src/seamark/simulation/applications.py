@@ -34,11 +34,22 @@ class Style(Enum):
     HALVES = "the offsets of what is done, twice per batch"
     ASYNC = "after each batch, without waiting; waits when partitions go"
     AUTO = "leaves it to the consumer"
+    EACH = "record by record: after each, and waits"
+    EACH_AUTO = "record by record: leaves it to the consumer"
     BEFORE = "before each batch is processed"
 
     @property
     def promise(self) -> Promise:
         return Promise.AT_MOST_ONCE if self is Style.BEFORE else Promise.AT_LEAST_ONCE
+
+    @property
+    def iterates(self) -> bool:
+        """Whether the application asks for one record after the other, and not for batches."""
+        return self in (Style.EACH, Style.EACH_AUTO)
+
+    @property
+    def is_automatic(self) -> bool:
+        return self in (Style.AUTO, Style.EACH_AUTO)
 
 
 class Application:
@@ -89,23 +100,45 @@ class Application:
         yield from calls.subscribe(self._wanted, listener)
         while not (self.is_leaving or self.is_fenced):
             try:
-                records = calls.take_now(self._max_records)
-                if not records:
-                    records = yield from calls.poll(self._deadline(self._poll_s), self._max_records)
+                if self._style.iterates:
+                    yield from self._iterate()
+                else:
+                    yield from self._poll()
             except WakeUp:
                 continue
             except MemberFenced:
                 self.is_fenced = True
-                break
-            for record in records:
-                self.order.given(record.topic_partition, record.offset)
-            if records:
-                yield from self._serve(records)
         # One whose identity was taken has nobody to say good-bye to.
         yield from self._safely(lambda: calls.close(self._deadline(self._close_s), None))
 
     def _deadline(self, seconds: float) -> Deadline:
         return Deadline(seconds, self._clock.seconds)
+
+    def _poll(self) -> Program:
+        calls = self._calls
+        records = calls.take_now(self._max_records)
+        if not records:
+            records = yield from calls.poll(self._deadline(self._poll_s), self._max_records)
+        for record in records:
+            self.order.given(record.topic_partition, record.offset)
+        if records:
+            yield from self._serve(records)
+
+    def _iterate(self) -> Program:
+        """What a loop over the consumer does, up to the next time that it asks the fetcher."""
+        calls = self._calls
+        if not calls.show_now(self._max_records):
+            yield from calls.show(self._deadline(self._poll_s), self._max_records)
+        for record in calls.iteration.handing:
+            self.order.given(record.topic_partition, record.offset)
+            if self.is_leaving:
+                # A loop that is left with a record at hand: it is not processed, and must not be committed.
+                return
+            yield from self._process([record])
+            if self._style is Style.EACH:
+                yield from self._commit(None)
+            if self.is_fenced:
+                return
 
     # -- the batch
 
@@ -169,7 +202,11 @@ class Application:
         """Commit and wait; answers whether it is stored."""
         calls = self._calls
         if offsets is None:
-            wanted = {partition: each.offset for partition, each in calls.core.consumed_offsets().items()}
+            consumed = calls.core.consumed_offsets()
+            wanted = {partition: each.offset for partition, each in consumed.items()}
+            if self._style is Style.EACH:
+                # What was processed includes the record at hand, which only the commit itself counts.
+                wanted = {partition: offset for partition, offset in self._done.items() if partition in consumed}
         else:
             wanted = dict(offsets)
         given = None if offsets is None else {partition: Offset(offset) for partition, offset in wanted.items()}

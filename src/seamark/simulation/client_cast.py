@@ -27,7 +27,7 @@ STRATEGIES = (
     ("range", "roundrobin"),
     ("cooperative-sticky", "range"),
 )
-_AT_LEAST_ONCE = (Style.SYNC, Style.HALVES, Style.ASYNC, Style.AUTO)
+_AT_LEAST_ONCE = (Style.SYNC, Style.HALVES, Style.ASYNC, Style.AUTO, Style.EACH, Style.EACH_AUTO)
 
 
 class Part:
@@ -88,7 +88,7 @@ def _draw_settings(
             heartbeat_interval_ms=900 + int(rng.random() * 700),
             max_poll_interval_ms=4000 + int(rng.random() * 4000),
             request_timeout_ms=2000 + int(rng.random() * 3000),
-            auto_commit=style is Style.AUTO,
+            auto_commit=style.is_automatic,
         ),
         assignors=load_assignors(strategy),
         reset_policy=ResetPolicy.parse(policy),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from seamark.client.assignment_state import Position
-from seamark.client.consumer_fetching import Taken, TakenColumns
+from seamark.client.consumer_fetching import Moved, Taken, TakenColumns
 from seamark.client.records_api import Record
 from seamark.simulation.process_clock import ProcessClock
 from seamark.simulation.topic_logs import PartitionRecords, TopicLogs
@@ -47,6 +47,7 @@ class RecordSource:
         self._arrived: Callable[[], None] = _nobody
         self._flows: dict[TopicPartition, Flow] = {}
         self._turn = 0
+        self._shown: tuple[TopicPartition, Flow] | None = None
 
     def start(self, partition: TopicPartition, position: Position, term: int) -> None:
         self._on_start(partition, position.offset, term)
@@ -71,25 +72,40 @@ class RecordSource:
         self._arrived()
 
     def take(self, max_records: int) -> Taken:
-        flows = list(self._flows.items())
-        # Each take begins with another partition, so that none starves.
-        self._turn += 1
-        start = self._turn % len(flows) if flows else 0
         records: list[Record] = []
         positions: dict[TopicPartition, tuple[int, Position]] = {}
-        for partition, flow in flows[start:] + flows[:start]:
-            count = min(flow.fetched_until - flow.next_offset, max_records - len(records))
-            if count <= 0:
-                continue
-            topic, number = partition
-            epoch_of = flow.records.epoch_of
-            offsets = range(flow.next_offset, flow.next_offset + count)
-            records += [Record(topic, number, offset, leader_epoch=epoch_of(offset)) for offset in offsets]
-            flow.next_offset += count
-            positions[partition] = (flow.term, Position(flow.next_offset, records[-1].leader_epoch))
-            if flow.next_offset == flow.fetched_until:
-                self._fetch_later(partition, flow)
+        for partition, flow in self._in_turn():
+            if some := _next_records(partition, flow, max_records - len(records)):
+                records += some
+                positions[partition] = self._hand_out(partition, flow, len(some))
         return Taken(records, positions)
+
+    def show(self, max_records: int) -> Taken:
+        for partition, flow in self._in_turn():
+            if some := _next_records(partition, flow, max_records):
+                self._shown = partition, flow
+                return Taken(some)
+        return Taken()
+
+    def take_shown(self, count: int) -> Moved:
+        assert self._shown is not None
+        partition, flow = self._shown
+        if self._flows.get(partition) is not flow:
+            return {}
+        return {partition: self._hand_out(partition, flow, count)}
+
+    def _in_turn(self) -> list[tuple[TopicPartition, Flow]]:
+        """Each time another partition is the first, so that none starves."""
+        flows = list(self._flows.items())
+        self._turn += 1
+        start = self._turn % len(flows) if flows else 0
+        return flows[start:] + flows[:start]
+
+    def _hand_out(self, partition: TopicPartition, flow: Flow, count: int) -> tuple[int, Position]:
+        flow.next_offset += count
+        if flow.next_offset == flow.fetched_until:
+            self._fetch_later(partition, flow)
+        return flow.term, Position(flow.next_offset, flow.records.epoch_of(flow.next_offset - 1))
 
     @property
     def has_something(self) -> bool:
@@ -115,6 +131,12 @@ class RecordSource:
 
     async def close(self) -> None:
         self._flows.clear()
+
+
+def _next_records(partition: TopicPartition, flow: Flow, most: int) -> list[Record]:
+    epoch_of = flow.records.epoch_of
+    offsets = range(flow.next_offset, min(flow.fetched_until, flow.next_offset + most))
+    return [Record(*partition, offset, leader_epoch=epoch_of(offset)) for offset in offsets]
 
 
 def _nobody() -> None:

@@ -272,7 +272,11 @@ class Segment:
                 base, length, delta, _ = unpack(content, start)
                 if base + delta >= offset:
                     break
-                start += length + LENGTH_OVERHEAD
+                behind = start + length + LENGTH_OVERHEAD
+                if behind < start + HEADER_BYTES or size - HEADER_BYTES < behind != size:
+                    reason = f"the batch says that it has {length} bytes, behind which there is no other batch"
+                    raise CorruptBatch(self.path, positions[first] + start, reason)
+                start = behind
         if damage is not None and start == size:
             raise damage
         limit = start + max_bytes

@@ -28,7 +28,8 @@ def records(offset: int, count: int = 2) -> bytes:
 
 
 def response(content: bytes | None = None, *, error: int = 0, session_id: int = 9, **fields: object) -> FetchResponse:
-    partition = FetchResponsePartition(partition_index=0, error_code=error, records=content, **fields)
+    known = {"high_watermark": -1, **fields}
+    partition = FetchResponsePartition(partition_index=0, error_code=error, records=content, **known)
     return FetchResponse(
         session_id=session_id, responses=[FetchResponseTopic(topic="t", topic_id=ID, partitions=[partition])]
     )

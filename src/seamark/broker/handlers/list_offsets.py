@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from seamark.broker.fetch_reading import epoch_error
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
-from seamark.storage.errors import LogError
+from seamark.storage.errors import CorruptBatch, LogError, TornTail
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_offsets import (
     ListOffsetsRequest,
@@ -92,7 +92,8 @@ def _look_up(node: Node, partition: Partition, timestamp_ms: int) -> ListOffsets
             found = partition.log.offset_for_timestamp(timestamp_ms)
     except LogError as error:
         node.server.note_storage_failure(partition, error)
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        is_damaged = isinstance(error, CorruptBatch | TornTail)
+        answer.error_code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
         return answer
     if found is not None and found[0] < partition.high_watermark:
         answer.offset, answer.timestamp = found

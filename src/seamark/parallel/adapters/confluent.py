@@ -425,6 +425,9 @@ def _judge(error: Any) -> None:
         codes._AUTHENTICATION,
         codes._AUTO_OFFSET_RESET,
         codes._BAD_MSG,
+        # A damaged log does not heal: the broker's word for it, and librdkafka's for a batch that it would step over.
+        codes.INVALID_MSG,
+        codes._NOT_IMPLEMENTED,
     ):
         raise ConfluentError("confluent-kafka cannot go on", error)
     _log.warning("confluent-kafka: %s", error.str())

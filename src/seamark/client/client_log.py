@@ -1,0 +1,35 @@
+"""How a client writes into the log: each line says whose it is, in its text and as fields of the log record.
+
+A process has many clients, and all of them log under ``seamark.client``. The text begins with the group and the client
+id where there are any; ``event``, ``group`` and ``client_id`` are fields that a log pipeline can search.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from seamark.client.config import ClientConfig, ConsumerConfig
+
+log = logging.getLogger("seamark.client")
+
+
+class ClientLog:
+    """Of one Consumer, Producer or Admin; may be used on any thread."""
+
+    __slots__ = ("_fields", "_whose")
+
+    def __init__(self, config: ClientConfig) -> None:
+        group = config.group_id if isinstance(config, ConsumerConfig) else None
+        self._fields = {"group": group, "client_id": config.client_id}
+        names = [f"group {group!r}"] if group else []
+        if config.client_id:
+            names.append(f"client {config.client_id!r}")
+        self._whose = f"{', '.join(names)}: " if names else ""
+
+    def say(self, level: int, event: str, text: str, **fields: object) -> None:
+        """One line."""
+        log.log(level, "%s%s", self._whose, text, extra={"event": event, **self._fields, **fields})
+
+    def fault(self, text: str, error: BaseException) -> None:
+        """What must not happen has happened: with the traceback."""
+        log.error("%s%s", self._whose, text, extra={"event": "fault", **self._fields}, exc_info=error)

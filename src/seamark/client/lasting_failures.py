@@ -1,0 +1,55 @@
+"""Failures that are retried and last: said after a while, now and then from there on, and when they are over.
+
+A pure core: it is given the time and gives the sentences. A failure that passes within ``AFTER_MS`` is nobody's
+business: leaders move, coordinators load, and a retry finds them ready.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+AFTER_MS = 5_000
+AGAIN_MS = 60_000
+
+K = TypeVar("K")
+
+
+class _Failing:
+    __slots__ = ("said_ms", "since_ms")
+
+    def __init__(self, since_ms: int) -> None:
+        self.since_ms = since_ms
+        self.said_ms: int | None = None
+
+
+class LastingFailures(Generic[K]):
+    """By whatever fails: a partition, a node."""
+
+    def __init__(self) -> None:
+        self._failing: dict[K, _Failing] = {}
+
+    def failed(self, what: K, reason: object, now_ms: int) -> str | None:
+        """It failed, for the first time or once more; gives the line to log, if one is due."""
+        found = self._failing.setdefault(what, _Failing(now_ms))
+        due_ms = found.since_ms + AFTER_MS if found.said_ms is None else found.said_ms + AGAIN_MS
+        if now_ms < due_ms:
+            return None
+        found.said_ms = now_ms
+        return f"{what} cannot be read for {_seconds(now_ms - found.since_ms)} now, and is tried again: {reason}"
+
+    def succeeded(self, what: K, now_ms: int) -> str | None:
+        """It works; gives the line to log, if it was said that it did not."""
+        if not self._failing:
+            return None
+        found = self._failing.pop(what, None)
+        if found is None or found.said_ms is None:
+            return None
+        return f"{what} can be read again, after {_seconds(now_ms - found.since_ms)}"
+
+    def forget(self, what: K) -> None:
+        """Nobody wants it any more."""
+        self._failing.pop(what, None)
+
+
+def _seconds(duration_ms: int) -> str:
+    return f"{duration_ms // 1000} s"
