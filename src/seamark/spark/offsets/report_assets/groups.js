@@ -21,13 +21,14 @@ const COLUMNS = [
   ["State", (group) => group.state || "", false, (group) => group.state || ""],
   ["Members", (group) => group.members, true, (group) => countText(group.members)],
   ["Lag", (group) => group.lag, true, (group) => countText(group.lag)],
+  ...lagParts(report.groups, (group) => group).map(([title, value]) => [title, value, true, (group) => countText(value(group))]),
   ["Behind", (group) => group.time_lag_ms, true, (group) => lateText(group.time_lag_ms, group.time_lag_error_ms, group.method)],
   ["Lag over time", null, true, (group) => sparkline(group.lag_points)],
   ["Commits over time", null, true, (group) => heatStrip(group.commit_points)],
   ["Commits", (group) => group.commits, true, (group) => countText(group.commits)],
   ["Rebalances", (group) => group.rebalances, true, (group) => countText(group.rebalances)],
 ];
-const NUMBERS = new Set(["Members", "Lag", "Behind", "Commits", "Rebalances"]);
+const NUMBERS = new Set(["Members", "Lag", "Lost", "Unfinished", "Beyond the end", "Behind", "Commits", "Rebalances"]);
 const list = { text: "", show: "all", column: null, falls: true, page: 0, rows: groups };
 
 function severityCount(count, name) {
