@@ -10,6 +10,7 @@ import pytest
 from seamark.client import Consumer, Offset, TopicPartition
 from seamark.client.admin_types import NewTopic
 from seamark.wire import done_ahead
+from tests.support.checkpoints import checkpoint
 from tests.support.produced import produce
 
 
@@ -181,6 +182,18 @@ def test_what_the_lag_hides_has_columns_and_notes_in_each_command(seamark, harme
         head = out.splitlines()[0]
         assert (code, [title in head for title in ("LOST", "UNFINISHED")]) == (0, [True, True])
         assert "beyond the log's end" in err
+
+
+def test_the_lag_of_a_checkpoint_hides_no_loss_either(seamark, kafka_like, admin, harmed_group, tmp_path):
+    (topic,) = {each.topic for each in admin.list_group_offsets([harmed_group])[harmed_group]}
+    checkpoint(tmp_path, {0: [{topic: {"0": 20, "1": 130, "2": 70}}]}, done=[0])
+    found = json.loads(seamark("spark-checkpoint", "show", "checkpoint", "--json")[1])
+    assert [(row["lag"], row["lost"], row["beyond_end"]) for row in found["offsets"]] == [
+        (80, 40, 0), (-30, 0, 30), (30, 0, 0),
+    ]  # fmt: skip
+    _, out, err = seamark("spark-checkpoint", "show", "checkpoint")
+    assert "LOST" in out
+    assert "30 beyond the log's end" in err
 
 
 def test_a_group_that_is_well_has_no_columns_for_what_it_has_not(seamark, group):

@@ -188,11 +188,11 @@ def _parts(each: PartitionView) -> LagParts:
 
 def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
     """What LAG hides; that nothing is committed can be seen."""
-    from seamark.monitor.lag_report import loss_of
+    from seamark.rules.lag import loss_text
 
     for view in groups:
         for each in view.partitions:
-            if loss := loss_of(each):
+            if loss := loss_text(each.lag):
                 yield Note(f"group {view.group_id!r}, {each.partition}", loss, True)
             elif each.bounds.error:
                 yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)

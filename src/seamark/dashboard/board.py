@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from seamark.monitor.history import Event
-from seamark.monitor.lag_report import furthest, group_remark, loss_of, remark_of
+from seamark.monitor.lag_report import furthest, group_remark, remark_of
 from seamark.monitor.poller import Look
 from seamark.monitor.scan import GroupView, PartitionView
 from seamark.monitor.watching import Watching
+from seamark.rules.lag import loss_text
 from seamark.rules.status import Status, worst
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
@@ -103,7 +104,7 @@ def findings(board: Board, group: str) -> Iterator[tuple[TopicPartition, Status,
     """What is wrong with a group, partition by partition, as sentences."""
     for each in board.views[group].partitions:
         status = board.states[group, each.partition].status
-        if loss := loss_of(each):
+        if loss := loss_text(each.lag):
             yield each.partition, status, f"{loss}: {_LOSS_CAUSES[status]}" if status in _LOSS_CAUSES else loss
         elif status in _EXPLAINED:
             yield each.partition, status, _EXPLAINED[status]

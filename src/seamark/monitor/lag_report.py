@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from seamark.monitor.scan import GroupView, PartitionView, Scan
-from seamark.rules.lag import Basis, total, total_unfinished
+from seamark.rules.lag import Basis, loss_text, total, total_unfinished
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
 
@@ -58,15 +58,7 @@ def remark_of(view: PartitionView) -> str:
         return f"does not answer: {view.bounds.error}"
     if lag.basis is Basis.NO_COMMIT:
         return "no committed offset"
-    return loss_of(view)
-
-
-def loss_of(view: PartitionView) -> str:
-    """What is wrong with a committed offset that the log does not hold; empty if nothing is."""
-    lag = view.lag
-    if lag.beyond:
-        return f"the committed offset is {lag.beyond} beyond the log's end"
-    return f"{lag.lost} records were deleted before the group had read them" if lag.lost else ""
+    return loss_text(lag)
 
 
 def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView], rows: Sequence[LagRow]) -> LagRow:
@@ -87,7 +79,7 @@ def group_remark(view: GroupView) -> str:
     if beyond := sum(each.lag.beyond > 0 for each in view.partitions):
         parts.append(f"{_partitions(beyond)} committed beyond the log's end, by {view.beyond} in all")
     if view.lost:
-        parts.append(f"{view.lost} records were deleted before the group had read them")
+        parts.append(f"{view.lost} records were deleted before they were read")
     if unknown := view.partitions_unknown:
         parts.append(f"{_partitions(unknown)} not answering")
     if uncommitted := view.partitions_uncommitted:

@@ -18,7 +18,7 @@ _COLUMNS = (
     Column("COMMITTED", "committed", is_number=True),
     Column("LAG", "lag", is_number=True),
     Column("UNFINISHED", "unfinished", is_number=True),
-    Column("FINDINGS", "findings", is_sentence=True),
+    Column("FINDINGS", "findings"),
 )
 
 

@@ -103,6 +103,17 @@ def total_unfinished(lags: Iterable[Lag]) -> int | None:
     return sum(known) if known else None
 
 
+def loss_text(lag: Lag) -> str:
+    """What is wrong with an offset that the log does not hold; empty if nothing is.
+
+    >>> loss_text(lag_of(20, 60, 100)), loss_text(lag_of(130, 0, 100)), loss_text(lag_of(20, 0, 100))
+    ('40 records were deleted before they were read', "the committed offset is 30 beyond the log's end", '')
+    """
+    if lag.beyond:
+        return f"the committed offset is {lag.beyond} beyond the log's end"
+    return f"{lag.lost} records were deleted before they were read" if lag.lost else ""
+
+
 def _within(ranges: Iterable[tuple[int, int]], low: int, high: int) -> int:
     """How many offsets of the ranges lie from ``low`` up to below ``high``."""
     return sum(max(0, min(stop, high) - max(start, low)) for start, stop in ranges)

@@ -17,7 +17,7 @@ function groupTiles(group) {
     { class: "tiles" },
     tile("Lag", countText(group.lag), "log end minus committed, at the last look"),
     ...lagParts([group], (each) => each).map(([title, value, note, look]) => tile(title, countText(value(group)), note, look)),
-    tile("Behind", lateText(group.time_lag_ms, group.time_lag_error_ms, group.method), lateNote(group.time_lag_ms, group.time_lag_error_ms, group.method)),
+    tile("Behind", lateText(group.time_lag_ms, group.method), lateNote(group.time_lag_ms, group.method)),
     tile("State", group.state || "–", [group.type, group.members === null ? null : `${countText(group.members)} members`].filter(Boolean).join(", ")),
     tile("Commits", countText(group.commits), `the last ${timeText(group.last_commit_ms)}`),
     tile("Read", countText(group.read), "records, by commits"),
@@ -77,7 +77,7 @@ function partitionTable(group) {
     ...lagParts(group.shown, (row) => ({ lag: row[P.lag], lost: row[P.lost], unfinished: row[P.unfinished], beyond: row[P.beyond] })).map(
       ([title, value]) => [title, (row) => countText(value(row)), true],
     ),
-    ["Behind", (row) => lateText(row[P.time_lag_ms], row[P.time_lag_error_ms], row[P.method]), true],
+    ["Behind", (row) => lateText(row[P.time_lag_ms], row[P.method]), true],
     ["Commits", (row) => countText(row[P.commits]), true],
     ["Read", (row) => countText(row[P.read]), true],
     ["Last commit", (row) => timeText(row[P.last_commit_ms]), true],

@@ -71,15 +71,13 @@ function lagParts(rows, lagOf) {
   ].filter(([, , , , says]) => rows.some((row) => says(lagOf(row))));
 }
 
-function lateText(ms, error, method) {
+function lateText(ms, method) {
   if (ms === null || ms === undefined) return "–";
   return method === "at least" ? `≥ ${durationText(ms)}` : durationText(ms);
 }
 
-function lateNote(ms, error, method) {
-  if (ms === null || ms === undefined || method === null) return "not known";
-  if (method === "interpolated") return `interpolated, ± ${durationText(error)}`;
-  return method;
+function lateNote(ms, method) {
+  return ms === null || ms === undefined || method === null ? "not known" : method;
 }
 
 const pointTime = (point) => report.from_ms + point * report.step_ms;
