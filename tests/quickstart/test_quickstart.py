@@ -41,7 +41,7 @@ def without_java(tmp_path):
 def shown_in_documents():
     """Group and findings in the screens that the documents show; tests/quickstart/show.py writes them."""
     [shown] = {
-        tuple(re.findall(r"^(\w+) +\d+ +\d+ +\d+ +\d+ +\d+  (.*)$", document.read_text(), re.MULTILINE))
+        tuple(re.findall(r"^(\w+) +\d+ +\d+ +\d+ +\d+ +\d+ +(\S.*)$", document.read_text(), re.MULTILINE))
         for document in DOCUMENTS
     }
     return dict(shown)
