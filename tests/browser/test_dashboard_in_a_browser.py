@@ -120,7 +120,7 @@ def test_the_filter_the_order_and_the_pages_are_the_servers(page):
 def test_a_group_beyond_the_end_and_a_blocked_record_are_explained(page, picture):
     filtered(page, "beyond")
     page.get_by_role("link", name="beyond", exact=True).click()
-    page.get_by_text("its offset lies beyond the end of the log").wait_for()
+    page.get_by_text("the committed offset is 800 beyond the log's end: the topic was made anew").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("g")
     page.wait_for_url("**/groups")
@@ -128,6 +128,17 @@ def test_a_group_beyond_the_end_and_a_blocked_record_are_explained(page, picture
     page.get_by_role("link", name="parallel", exact=True).click()
     page.get_by_text("3 later records are done already").wait_for()
     picture("blocked")
+
+
+def test_lost_records_are_named_in_the_list_and_explained_on_the_page_of_the_group(page, picture):
+    filtered(page, "losing")
+    page.get_by_text("40 records were deleted before they were read").wait_for()
+    picture("losing-listed")
+    page.get_by_role("link", name="losing", exact=True).click()
+    page.get_by_text("they were older than the topic keeps them").wait_for()
+    cells = {title: page.locator(f'td[data-title="{title}"]').inner_text() for title in ("Lag", "Lost", "Unfinished")}
+    assert cells == {"Lag": "80", "Lost": "40", "Unfinished": "40"}
+    picture("losing")
 
 
 def test_a_reset_is_shown_made_and_taken_back(page, live, picture):

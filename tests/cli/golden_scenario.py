@@ -73,11 +73,14 @@ def scenario(directory: Path) -> Iterator[Scenario]:
         broker.create_topic("orders", partitions=3, config=_FOR_EVER)
         broker.create_topic(LONG_TOPIC, partitions=2, config=_FOR_EVER)
         broker.create_topic("orders.dead-letters", partitions=1, config=_FOR_EVER)
+        broker.create_topic("clicks", partitions=2, config=_FOR_EVER)
         for index, count in enumerate((120, 80, 40)):
             values = [b'{"order": %d, "customer": "c%d"}' % (number, number % 7) for number in range(count)]
             produce(broker.bootstrap, TopicPartition("orders", index), values, _WRITTEN_MS)
         for index in range(2):
             produce(broker.bootstrap, TopicPartition(LONG_TOPIC, index), [b"paid"] * 1_000, _WRITTEN_MS)
+        for index in range(2):
+            produce(broker.bootstrap, TopicPartition("clicks", index), [b"click"] * 100, _WRITTEN_MS)
         _write_dead_letters(broker)
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             _commit(admin)
@@ -97,6 +100,10 @@ def _commit(admin: Admin) -> None:
     admin.alter_group_offsets("shipping", {TopicPartition("orders", 0): Offset(50, ahead)}).raise_if_failed()
     admin.alter_group_offsets(LONG_GROUP, partners).raise_if_failed()
     admin.alter_group_offsets("old-tool", {TopicPartition("orders", 0): Offset(5)}).raise_if_failed()
+    # Of the first partition 40 are deleted before they are read; in the second it stands where the log never was.
+    clicks = {TopicPartition("clicks", index): Offset(offset) for index, offset in ((0, 20), (1, 130))}
+    admin.alter_group_offsets("trends", clicks).raise_if_failed()
+    admin.delete_records({TopicPartition("clicks", 0): 60}).raise_if_failed()
 
 
 @contextlib.contextmanager

@@ -39,6 +39,27 @@ def test_columns_without_anything_go_first_and_nothing_is_shortened_for_them(mon
     assert "…" not in "".join(lines)
 
 
+def test_columns_that_may_go_do_so_before_titles_are_stacked(monkeypatch):
+    columns = (Column("GROUP", "group", may_shrink=True), Column("LAG", "lag", is_number=True, may_go=True))
+    rows = [("a-long-name", 12_345_678)]
+    lines = {}
+    for width in (40, 12):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = Screen()
+        write_rows(columns, rows, "table", out)
+        lines[width] = out.getvalue().splitlines()
+    assert lines[40] == ["GROUP             LAG", "a-long-name  12345678"]
+    assert lines[12] == ["GROUP", "a-long-name"]
+
+
+def test_a_column_for_programs_is_in_no_table():
+    columns = (Column("GROUP", "group"), Column("REMARK", "remark", in_table=False))
+    for form, text in (("table", "GROUP\ng\n"), ("csv", "group,remark\ng,why\n")):
+        out = io.StringIO()
+        write_rows(columns, [("g", "why")], form, out)
+        assert out.getvalue() == text
+
+
 def test_names_shrink_in_their_middle_and_sentences_at_their_end(monkeypatch):
     lines = table(46, ROWS, monkeypatch)
     assert max(map(len, lines)) <= 46

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from seamark.cli.exporter_command import page
-from seamark.client import Admin, TopicPartition
+from seamark.client import Admin, Offset, TopicPartition
 from seamark.client.admin_types import NewTopic
 from seamark.monitor import exposition
 from seamark.monitor.poller import Poller
+from seamark.wire import done_ahead
 from tests.support.produced import produce
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,34 @@ def test_every_line_is_prometheus_text_and_the_lag_is_there_in_records_and_secon
     assert 50 < float(found["seamark_lag_seconds"]) < 600
     assert page(poller, "/healthz", 15) == ("ok\n", 200, "text/plain; charset=utf-8")
     assert page(poller, "/else", 15).status == 404
+
+
+def test_loss_an_offset_beyond_the_end_and_work_done_ahead_have_metrics_of_their_own(kafka_like, admin, fresh_name):
+    topic, name = fresh_name("topic"), fresh_name("group")
+    admin.create_topics([NewTopic(topic, 4, 1)]).raise_if_failed()
+    for index in range(4):
+        produce(kafka_like.bootstrap, TopicPartition(topic, index), [b"x"] * 100)
+    finished = done_ahead.encode(20, range(30, 100)).text
+    offsets = {0: Offset(20), 1: Offset(130), 2: Offset(20, finished), 3: Offset(100)}
+    admin.alter_group_offsets(name, {TopicPartition(topic, at): each for at, each in offsets.items()}).raise_if_failed()
+    admin.delete_records({TopicPartition(topic, 0): 60}).raise_if_failed()
+    poller = Poller(admin, groups=[name])
+    poller.look_once()
+    text = page(poller, "/metrics", 15).body
+    assert all(line.startswith("# ") or LINE.match(line) for line in text.splitlines())
+
+    def by_partition(metric):
+        found = re.findall(rf'^{metric}\{{group="{name}",topic="{topic}",partition="(\d)"[^}}]*\}} (\S+)$', text, re.M)
+        return {int(index): int(value) for index, value in found}
+
+    assert by_partition("seamark_lag_records") == {0: 80, 2: 80, 3: 0}
+    assert by_partition("seamark_lost_records") == {0: 40}
+    assert by_partition("seamark_done_ahead_records") == {2: 70}
+    assert by_partition("seamark_beyond_end_records") == {1: 30}
+    assert f'seamark_group_unfinished_records{{group="{name}"}} 50' in text
+    assert f'seamark_group_lost_records{{group="{name}"}} 40' in text
+    assert 'status="records lost"' in text
+    assert 'status="beyond the end"' in text
 
 
 def test_a_cluster_that_is_away_is_unhealthy_with_the_reason_and_does_not_end_the_exporter():

@@ -9,6 +9,8 @@ import pytest
 
 from seamark.client import Consumer, Offset, TopicPartition
 from seamark.client.admin_types import NewTopic
+from seamark.wire import done_ahead
+from tests.support.checkpoints import checkpoint
 from tests.support.produced import produce
 
 
@@ -274,6 +276,100 @@ def test_a_group_in_use_is_not_said_to_go(seamark, kafka_like, topic, fresh_name
         assert (code, out) == (1, "")
         assert f"group {name!r} is Stable with 1 member" in err
         assert seamark("groups", "delete", name, "--apply")[0] == 1
+
+
+@pytest.fixture
+def harmed_group(kafka_like, admin, fresh_name):
+    """20 of 100 committed to each partition: 40 deleted unread; 130 committed; 70 done ahead."""
+    topic, name = fresh_name("topic"), fresh_name("group")
+    admin.create_topics([NewTopic(topic, 3, 1)]).raise_if_failed()
+    for index in range(3):
+        produce(kafka_like.bootstrap, TopicPartition(topic, index), [b"x"] * 100)
+    finished = done_ahead.encode(20, range(30, 100)).text
+    offsets = {0: Offset(20), 1: Offset(130), 2: Offset(20, finished)}
+    admin.alter_group_offsets(name, {TopicPartition(topic, at): each for at, each in offsets.items()}).raise_if_failed()
+    admin.delete_records({TopicPartition(topic, 0): 60}).raise_if_failed()
+    return name
+
+
+PARTS = ("lag", "lost", "unfinished", "beyond_end")
+
+
+# covers: M2
+def test_what_the_lag_hides_has_columns_and_notes_in_each_command(seamark, harmed_group):
+    parts = {0: (80, 40, 40, 0), 1: (-30, 0, 0, 30), 2: (80, 0, 10, 0)}
+    described = json.loads(seamark("groups", "describe", harmed_group, "--json")[1])
+    assert {row["partition"]: tuple(row[name] for name in PARTS) for row in described} == parts
+    by_partition = json.loads(seamark("lag", harmed_group, "--partitions", "--json")[1])
+    assert {row["partition"]: tuple(row[name] for name in PARTS) for row in by_partition} == parts
+    assert [row["status"] for row in by_partition] == ["records lost", "beyond the end", None]
+    assert by_partition[1]["behind"] is None
+    (row,) = json.loads(seamark("lag", harmed_group, "--json")[1])
+    (listed,) = [each for each in json.loads(seamark("groups", "list", "--json")[1]) if each["group"] == harmed_group]
+    for each in (row, listed):
+        assert tuple(each[name] for name in PARTS) == (160, 40, 50, 30)
+        assert "beyond the log's end" in each["remark"]
+    for words in (["groups", "describe", harmed_group], ["lag", harmed_group], ["lag", harmed_group, "--partitions"]):
+        code, out, err = seamark(*words)
+        head = out.splitlines()[0]
+        assert (code, [title in head for title in ("LOST", "UNFINISHED")]) == (0, [True, True])
+        assert "beyond the log's end" in err
+
+
+def test_the_lag_of_a_checkpoint_hides_no_loss_either(seamark, kafka_like, admin, harmed_group, tmp_path):
+    (topic,) = {each.topic for each in admin.list_group_offsets([harmed_group])[harmed_group]}
+    checkpoint(tmp_path, {0: [{topic: {"0": 20, "1": 130, "2": 70}}]}, done=[0])
+    found = json.loads(seamark("spark-checkpoint", "show", "checkpoint", "--json")[1])
+    assert [(row["lag"], row["lost"], row["beyond_end"]) for row in found["offsets"]] == [
+        (80, 40, 0), (-30, 0, 30), (30, 0, 0),
+    ]  # fmt: skip
+    _, out, err = seamark("spark-checkpoint", "show", "checkpoint")
+    assert "LOST" in out
+    assert "30 beyond the log's end" in err
+
+
+def test_a_group_that_is_well_has_no_columns_for_what_it_has_not(seamark, group):
+    for words in (["groups", "describe", group], ["lag", group]):
+        code, out, err = seamark(*words)
+        assert (code, err) == (0, "")
+        assert not {"LOST", "UNFINISHED"} & set(out.splitlines()[0].split())
+
+
+def test_a_check_fails_for_loss_whatever_the_limit(seamark, harmed_group):
+    code, _, err = seamark("lag", harmed_group, "--fail-over", "1000000")
+    assert (code, "has committed 30 beyond the end" in err, "has lost 40 records" in err) == (3, True, True)
+    assert seamark("lag", harmed_group)[0] == 0
+
+
+def test_a_partition_without_a_commit_is_unknown_but_a_check_counts_all_of_it(seamark, kafka_like, topic, fresh_name):
+    name = fresh_name("group")
+    with Consumer(bootstrap_servers=kafka_like.bootstrap, group_id=name, enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        (row,) = json.loads(seamark("lag", name, "--json")[1])
+        assert (row["lag"], row["behind"]) == (None, None)
+        assert "no committed offset" in row["remark"]
+        (row,) = json.loads(seamark("lag", name, "--json", "--reset", "earliest")[1])
+        assert row["lag"] == 20
+        assert seamark("lag", name, "--fail-over", "19")[0] == 3
+        assert seamark("lag", name, "--fail-over", "20")[0] == 0
+        assert seamark("lag", name, "--fail-over", "19", "--reset", "latest")[0] == 0
+
+
+def test_the_time_behind_is_that_of_the_first_unread_record_itself(seamark, kafka_like, admin, fresh_name):
+    topic, name = fresh_name("topic"), fresh_name("group")
+    admin.create_topics([NewTopic(topic, 1, 1)]).raise_if_failed()
+    partition = TopicPartition(topic, 0)
+    now_ms = int(time.time() * 1000)
+    times = [now_ms - 61_000 + index for index in range(20)]
+    times[7] = now_ms - 3_600_000
+    produce(kafka_like.bootstrap, partition, [b"x"] * 20, times)
+    admin.alter_group_offsets(name, {partition: 7}).raise_if_failed()
+    (row,) = json.loads(seamark("lag", name, "--json")[1])
+    passed = int(time.time() * 1000) - now_ms
+    assert row["behind_method"] == "read"
+    assert 3600 <= row["behind"] <= 3600 + passed / 1000
 
 
 def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group, topic):

@@ -41,7 +41,7 @@ def without_java(tmp_path):
 def shown_in_documents():
     """Group and findings in the screens that the documents show; tests/quickstart/show.py writes them."""
     [shown] = {
-        tuple(re.findall(r"^(\w+) +\d+ +\d+ +\d+ +\d+  (.*)$", document.read_text(), re.MULTILINE))
+        tuple(re.findall(r"^(\w+) +\d+ +\d+ +\d+ +\d+ +\d+ +(\S.*)$", document.read_text(), re.MULTILINE))
         for document in DOCUMENTS
     }
     return dict(shown)
@@ -64,6 +64,7 @@ def test_the_whole_story_is_measured_and_its_poison_and_rewind_are_found(tmp_pat
     assert shipping["processed"] < ROWS
     assert shipping["committed"] + shipping["lag"] == ROWS
     assert 0 < shipping["done_ahead"] < shipping["lag"]
+    assert shipping["unfinished"] == shipping["lag"] - shipping["done_ahead"] == ROWS - shipping["processed"]
     assert groups["billing"]["findings"] == groups["spark"]["findings"] == []
     assert "blocked" in shipping["findings"]
     assert {"rewind", "moved from outside"} <= set(groups["reports"]["findings"])
@@ -86,8 +87,8 @@ def test_without_java_the_rest_runs_and_what_is_left_out_is_said(tmp_path):
     assert len(left_out) == 2
     assert "Spark needs Java 17" in left_out[0]
     [row] = [line.split() for line in ran.stdout.splitlines() if line.startswith("billing")]
-    assert row[:5] == ["billing", str(ROWS), "0", str(ROWS), "0"]
-    assert row[5:] == ["not", "looked", "for"]
+    assert row[:6] == ["billing", str(ROWS), "0", str(ROWS), "0", "0"]
+    assert row[6:] == ["not", "looked", "for"]
     assert "Report:" not in ran.stdout
     kept = tmp_path / "seamark-quickstart" / "broker"
     assert f"seamark broker --data {kept}" in ran.stdout

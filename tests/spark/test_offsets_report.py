@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
+from seamark.rules.lag import lag_of, total, total_unfinished
 from seamark.spark.offsets.findings_job import find
 from seamark.spark.offsets.report import page, write, write_whole
 from seamark.spark.offsets.report_content import content
@@ -20,8 +21,8 @@ MINUTE = 60_000
 def lag_row(group, partition, lag, at_ms, committed=0):
     return {
         "time": moment(at_ms), "group": group, "topic": "t", "partition": partition, "committed": committed,
-        "log_start": 0, "log_end": committed + lag, "lag": lag, "time_lag_ms": lag * 10, "time_lag_error_ms": 5,
-        "method": "interpolated",
+        "log_start": 0, "log_end": committed + lag, "lag": lag, "time_lag_ms": lag * 10, "time_lag_error_ms": 0,
+        "method": "read",
     }  # fmt: skip
 
 
@@ -113,7 +114,8 @@ def test_sums_are_those_of_the_lake(told):
     assert [each["name"] for each in told["groups"]] == ["trouble-0", "trouble-1", "a", "b", "c"]
     a = group(told, "a")
     assert (a["partitions"], a["commits"], a["read"], a["outside"], a["rebalances"]) == (2, 121, 1190, 1, 3)
-    assert (a["lag"], a["time_lag_ms"], a["method"]) == (110 + 7, 1100, "interpolated")
+    assert (a["lag"], a["time_lag_ms"], a["method"]) == (110 + 7, 1100, "read")
+    assert (a["lost"], a["unfinished"], a["beyond"]) == (0, 110 + 7, 0)
     assert (a["state"], a["members"]) == ("Stable", 3)
     assert (group(told, "c")["state"], group(told, "c")["commits"], group(told, "c")["shown"]) == ("Empty", 0, [])
     assert partition(told, "a", 0)["written"] == 1300
@@ -135,6 +137,34 @@ def test_the_offsets_of_a_partition_add_up_with_what_was_read_and_moved(told):
     # Of a single commit nobody can tell how much was read for it.
     b = partition(told, "b", 0)
     assert (b["first_offset"], b["read"], b["moved"], b["last_offset"]) == (3, 0, 0, 3)
+
+
+def test_what_the_lag_hides_is_told_of_each_partition_and_group(spark, tmp_path):
+    """As ``seamark.rules.lag`` counts it: lost, done ahead, both, and beyond the end."""
+    cases = {
+        0: (20, 60, 100, ()),
+        1: (20, 0, 100, ((22, 50), (60, 90))),
+        2: (20, 60, 100, ((30, 70),)),
+        3: (130, 0, 100, ()),
+    }
+    commits, looks = [], []
+    for index, (committed, log_start, log_end, ranges) in cases.items():
+        ahead = [{"start": start, "end": stop} for start, stop in ranges] or None
+        commits.append(commit_row("h", "t", index, committed, START, index, done_ahead=ahead))
+        row = lag_row("h", index, log_end - committed, START + MINUTE, committed)
+        looks.append({**row, "log_start": log_start})
+    made = content(spark, lake_of(tmp_path / "lake", {"commits": commits, "lag": looks}), now_ms=START + MINUTE)
+    expected = {index: lag_of(*bounds, done_ahead=ranges) for index, (*bounds, ranges) in cases.items()}
+    for index, lag in expected.items():
+        row = partition(made, "h", index)
+        unfinished = None if lag.beyond else lag.unfinished
+        assert (row["lag"], row["lost"], row["unfinished"], row["beyond"]) == (
+            lag.records, lag.lost, unfinished, lag.beyond,
+        )  # fmt: skip
+    h = group(made, "h")
+    assert (h["lag"], h["beyond"]) == (total(expected.values()), 30)
+    assert (h["lost"], h["unfinished"]) == (50, total_unfinished(expected.values()))
+    assert [each for each in h["lag_points"] if each is not None] == [240]
 
 
 def test_charts_add_up_to_the_sums_and_leave_gaps_where_nobody_looked(told):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from seamark.client.config import ClientConfig
 from seamark.client.deadline import Deadline
@@ -23,14 +24,20 @@ from seamark.wire.records import encode_batch
 _DAY_MS = 86_400_000
 
 
-def produce(bootstrap: str, partition: TopicPartition, values: list[bytes], timestamp_ms: int | None = None) -> int:
-    """Append the values to the partition, a millisecond apart; gives the offset of the first.
+def produce(
+    bootstrap: str, partition: TopicPartition, values: list[bytes], timestamp_ms: int | Sequence[int] | None = None
+) -> int:
+    """Append the values to the partition as one batch; gives the offset of the first.
 
-    Unless told otherwise they are a day old: a broker may delete at any moment what is older than its retention time.
+    They are a millisecond apart, or each has its own time. Unless told otherwise they are a day old: a broker may
+    delete at any moment what is older than its retention time.
     """
     if timestamp_ms is None:
         timestamp_ms = int(time.time() * 1000) - _DAY_MS
-    batch = encode_batch([WireRecord(index, timestamp_ms + index, value=value) for index, value in enumerate(values)])
+    times = [timestamp_ms + index for index in range(len(values))] if isinstance(timestamp_ms, int) else timestamp_ms
+    batch = encode_batch(
+        [WireRecord(index, at_ms, value=value) for index, (value, at_ms) in enumerate(zip(values, times, strict=True))]
+    )
     data = ProduceRequestPartition(index=partition.partition, records=batch)
     request = ProduceRequest(
         acks=-1, timeout_ms=10_000, topic_data=[ProduceRequestTopic(name=partition.topic, partition_data=[data])]

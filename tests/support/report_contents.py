@@ -85,7 +85,9 @@ def _partition(rng: random.Random, topic: int, index: int, points: int, troubled
     read = rng.randrange(1000, 900_000)
     row = {
         "topic": topic, "partition": index, "committed": end - behind, "log_end": end, "lag": behind,
-        "time_lag_ms": behind * 20, "time_lag_error_ms": 1500, "method": "interpolated" if behind else "caught up",
+        "lost": behind // 4 if troubled else 0, "unfinished": behind // 2 if troubled else behind, "beyond": 0,
+        "time_lag_ms": behind * 20, "time_lag_error_ms": None if behind else 0,
+        "method": "at least" if behind else "caught up",
         "commits": sum(commits), "outside": 0, "first_offset": end - behind - read + 250, "read": read, "moved": -250,
         "last_offset": end - behind, "written": read + behind, "last_commit_ms": START + STEP * (points - 1),
         "lag_points": lag, "commit_points": commits,
@@ -118,9 +120,10 @@ def _group(
     return {
         "name": name, "type": "classic", "state": rng.choice(["Stable", "Stable", "Stable", "Empty"]),
         "members": rng.randrange(6), "partitions": partitions, "commits": summed("commits"), "outside": 0,
-        "read": summed("read"), "rebalances": len(marks), "lag": summed("lag"),
-        "time_lag_ms": max(row[column["time_lag_ms"]] for row in shown), "time_lag_error_ms": 1500,
-        "method": "interpolated", "last_commit_ms": START + STEP * (detail.points - 1), "found": found,
+        "read": summed("read"), "rebalances": len(marks), "lag": summed("lag"), "lost": summed("lost"),
+        "unfinished": summed("unfinished"), "beyond": summed("beyond"),
+        "time_lag_ms": max(row[column["time_lag_ms"]] for row in shown), "time_lag_error_ms": None,
+        "method": "at least", "last_commit_ms": START + STEP * (detail.points - 1), "found": found,
         "lag_points": points("lag_points"), "commit_points": points("commit_points"),
         "read_points": [rng.randrange(100, 5000) for _ in range(detail.points)],
         "rebalance_marks": sorted(marks), "shown": shown,

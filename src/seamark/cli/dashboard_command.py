@@ -36,7 +36,11 @@ _Cluster = Annotated[
 _Every = Annotated[str, typer.Option("--every", metavar="10s", help="How often to look at a cluster.")]
 _Reset = Annotated[
     str,
-    typer.Option("--reset", metavar="earliest|latest", help="Where a partition without a commit is counted from."),
+    typer.Option(
+        "--reset",
+        metavar="earliest|latest",
+        help="Where a partition without a commit is counted from; unknown if not given, earliest with --alert-over.",
+    ),
 ]
 _AllowChanges = Annotated[bool, typer.Option("--allow-changes", help="Let those who log in reset groups.")]
 _State = Annotated[
@@ -69,7 +73,7 @@ def dashboard(
     listen: _Listen = "127.0.0.1:8088",
     cluster: _Cluster = [],  # noqa: B006 - typer wants the default itself
     every: _Every = "10s",
-    reset: _Reset = "earliest",
+    reset: _Reset = "",
     allow_changes: _AllowChanges = False,
     state: _State = "",
     token_file: _TokenFile = "",
@@ -86,7 +90,7 @@ def dashboard(
 
     One line on standard output has the link to log in with. Nothing can be changed without --allow-changes.
     """
-    if reset not in ("earliest", "latest"):
+    if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
     pause = seconds_of(every)
     if bool(tls_cert) != bool(tls_key):
@@ -131,7 +135,8 @@ def dashboard(
         sights = []
         for name, options in configs.items():
             sight = Sight(
-                name, Admin(options), history, every=pause, reset=reset, limits=limits, webhook=webhook
+                name, Admin(options), history, every=pause, limits=limits, webhook=webhook,
+                reset=reset or ("earliest" if alert_over else None),
             )  # fmt: skip
             stack.callback(sight.close)
             sights.append(sight)

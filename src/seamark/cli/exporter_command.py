@@ -22,7 +22,11 @@ _Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Whe
 _Every = Annotated[str, typer.Option("--every", metavar="15s", help="How often to look at the cluster.")]
 _Reset = Annotated[
     str,
-    typer.Option("--reset", metavar="earliest|latest", help="Where a partition without a commit is counted from."),
+    typer.Option(
+        "--reset",
+        metavar="earliest|latest",
+        help="Where a partition without a commit is counted from; it has no lag if not given.",
+    ),
 ]
 # Looks that failed for so many intervals make it unhealthy.
 _MISSED = 5
@@ -36,7 +40,7 @@ def exporter(
     names: Groups = None,
     listen: _Listen = "127.0.0.1:9308",
     every: _Every = "15s",
-    reset: _Reset = "earliest",
+    reset: _Reset = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006 - typer wants the default itself
@@ -49,14 +53,14 @@ def exporter(
     from seamark.http_pages import HttpPages
     from seamark.monitor.poller import Poller
 
-    if reset not in ("earliest", "latest"):
+    if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
     seconds = seconds_of(every)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     with Admin(client_config(bootstrap, config, option)) as admin:
-        poller = Poller(admin, groups=names, every=seconds, reset=reset)
+        poller = Poller(admin, groups=names, every=seconds, reset=reset or None)
         with HttpPages(lambda path: page(poller, path, seconds), listen, name="seamark-exporter") as pages:
             poller.start()
             typer.echo(f"ready metrics=http://{pages.address}/metrics")

@@ -1,19 +1,21 @@
 """``seamark groups list | describe | members``: where groups stand, as a table, JSON or CSV.
 
-``describe`` has the columns of Kafka's own tool, so that what reads those reads these.
+``describe`` has the columns and numbers of Kafka's own tool, so that what reads those reads these; what LAG hides comes
+behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, chosen_form, write_rows
-from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +43,9 @@ _LIST = (
     Column("ASSIGNOR", "assignor", may_shrink=True),
     Column("MEMBERS", "members", is_number=True),
     Column("PARTITIONS", "partitions", is_number=True),
-    Column("LAG", "lag", is_number=True),
-    Column("REMARK", "remark", is_sentence=True),
+    LAG,
+    *LAG_PARTS,
+    REMARK,
 )
 _DESCRIBE = (
     Column("GROUP", "group", may_shrink=True),
@@ -50,17 +53,19 @@ _DESCRIBE = (
     Column("PARTITION", "partition", is_number=True),
     Column("CURRENT-OFFSET", "current_offset", is_number=True),
     Column("LOG-END-OFFSET", "log_end_offset", is_number=True),
-    Column("LAG", "lag", is_number=True),
+    LAG,
     Column("CONSUMER-ID", "consumer_id", may_shrink=True),
     Column("HOST", "host", may_shrink=True),
     Column("CLIENT-ID", "client_id", may_shrink=True),
+    # Beside Kafka's nine columns there is no room for these on a narrow screen; the notes say it then.
+    *(replace(column, may_go=True) for column in LAG_PARTS),
 )
 _DESCRIBE_MORE = (
     Column("STATE", "state"),
     Column("ASSIGNOR", "assignor", may_shrink=True),
     Column("LOG-START", "log_start_offset", is_number=True),
     Column("DONE-AHEAD", "done_ahead", is_number=True),
-    Column("REMARK", "remark", is_sentence=True),
+    REMARK,
 )
 _MEMBERS = (
     Column("GROUP", "group", may_shrink=True),
@@ -91,6 +96,7 @@ def list_groups(
 ) -> None:
     """Every group with its state and lag."""
     from seamark.client import Admin
+    from seamark.monitor.lag_report import group_remark
     from seamark.monitor.scan import scan
 
     keys: dict[str, Any] = {
@@ -103,17 +109,30 @@ def list_groups(
         names = [listing.group_id for listing in admin.list_groups(states=state, types=type_)]
         found = scan(admin, names)
     rows = sorted((_list_row(view) for view in found.groups), key=keys[sort])
-    rows += [(name, None, None, None, 0, 0, None, str(error)) for name, error in sorted(found.failed.items())]
-    write_rows(_LIST, rows, chosen_form(as_json, as_csv))
+    rows += [
+        (name, None, None, None, 0, 0, None, None, None, None, str(error))
+        for name, error in sorted(found.failed.items())
+    ]
+    notes = [Note(f"group {name!r}", str(error), True) for name, error in sorted(found.failed.items())]
+    notes += [
+        Note(f"group {view.group_id!r}", remark, bool(view.lost or view.beyond or view.error))
+        for view in found.groups
+        if (remark := group_remark(view))
+    ]
+    write_lags(_LIST, rows, map(_group_parts, found.groups), notes, chosen_form(as_json, as_csv))
+
+
+def _group_parts(view: GroupView) -> LagParts:
+    return LagParts(view.records_behind, view.lost, view.unfinished, view.beyond)
 
 
 def _list_row(view: GroupView) -> tuple[Any, ...]:
+    from seamark.monitor.lag_report import group_remark
+
     description = view.description
-    unknown = view.partitions_unknown
-    remark = view.error or (f"no answer from {counted(unknown, 'partition')}" if unknown else "")
     return (
         view.group_id, description.type, description.state, description.assignor or None, len(description.members),
-        len(view.partitions), view.records_behind, remark,
+        len(view.partitions), *_group_parts(view), group_remark(view),
     )  # fmt: skip
 
 
@@ -141,7 +160,8 @@ def describe(
     rows = (row for view in found.groups for row in _describe_rows(view, more))
     form = chosen_form(as_json, as_csv)
     if form != "table" or any(view.partitions for view in found.groups):
-        write_rows(columns, rows, form)
+        parts = (_parts(each) for view in found.groups for each in view.partitions)
+        write_lags(columns, rows, parts, _describe_notes(found.groups), form)
     for view in found.groups:
         if not view.partitions and not view.error:
             typer.echo(f"group {view.group_id!r} has committed nothing and is assigned nothing", err=True)
@@ -156,18 +176,36 @@ def _describe_rows(view: GroupView, more: bool) -> Iterator[tuple[Any, ...]]:
 
     for each in view.partitions:
         owner = each.owner
-        is_committed = each.committed is not None
+        lag, *parts = _parts(each)
         row = (
             view.group_id, *each.partition, each.committed.offset if each.committed else None, each.bounds.log_end,
-            each.lag.records if is_committed else None,
-            *((owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)),
+            lag, *((owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)), *parts,
         )  # fmt: skip
         yield (*row, *_more_of(view, each, remark_of(each))) if more else row
 
 
 def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ...]:
     description = view.description
-    return description.state, description.assignor or None, each.bounds.log_start, each.done_ahead, remark
+    return description.state, description.assignor or None, each.bounds.log_start, each.lag.done_ahead or None, remark
+
+
+def _parts(each: PartitionView) -> LagParts:
+    return LagParts(each.lag.records, each.lag.lost, each.lag.unfinished, each.lag.beyond)
+
+
+def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
+    """What LAG hides; that nothing is committed can be seen."""
+    from seamark.rules.lag import loss_text
+
+    for view in groups:
+        for each in view.partitions:
+            if loss := loss_text(each.lag):
+                yield Note(f"group {view.group_id!r}, {each.partition}", loss, True)
+            elif each.bounds.error:
+                yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)
+            elif ahead := each.lag.done_ahead:
+                text = f"{ahead} records of the lag are done ahead, {each.lag.unfinished} are unfinished"
+                yield Note(f"group {view.group_id!r}, {each.partition}", text, False)
 
 
 def members(

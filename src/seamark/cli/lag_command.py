@@ -1,13 +1,16 @@
 """``seamark lag``: how far behind groups are, in records and in time, once or again and again.
 
-Exit code 3 says that some group is further behind than ``--fail-over`` allows: a check for cron and for pipelines.
+Exit code 3 says that some group is further behind than ``--fail-over`` allows: a check for cron and for pipelines. The
+limit is compared with LAG, or with BEHIND for a duration. Lost records and an offset beyond the log's end are over any
+limit, a partition without a commit is counted from its log's start unless ``--reset`` says otherwise, and one that does
+not answer ends the check with code 1: nobody knows that it is within the limit.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,34 +18,48 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import duration_text, seconds_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
-from seamark.cli.rows import Column, Form, chosen_form, write_rows
+from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
+from seamark.cli.rows import Column, Form, chosen_form
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
+    from seamark.monitor.group_ages import GroupAges
     from seamark.monitor.lag_report import LagRow
+    from seamark.monitor.scan import Scan
+    from seamark.monitor.watching import Watching
+
+    # A row with the seconds until it has caught up, and its status.
+    _Row = tuple[LagRow, float | None, str | None]
 
 _Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
 _Every = Annotated[str, typer.Option("--every", metavar="5s", help="How often to look with --watch.")]
 _FailOver = Annotated[
-    str, typer.Option("--fail-over", metavar="10m|1000", help="End with code 3 if a group is further behind.")
+    str,
+    typer.Option(
+        "--fail-over", metavar="10m|1000", help="End with code 3 if a group is further behind, or has lost records."
+    ),
 ]
 _Partitions = Annotated[bool, typer.Option("--partitions", help="A row per partition instead of per topic.")]
 _Reset = Annotated[
     str,
-    typer.Option("--reset", metavar="earliest|latest", help="Where a partition without a commit is counted from."),
+    typer.Option(
+        "--reset",
+        metavar="earliest|latest",
+        help="Where a partition without a commit is counted from; unknown if not given, earliest with --fail-over.",
+    ),
 ]
 
 _COLUMNS = (
     Column("GROUP", "group", may_shrink=True),
     Column("TOPIC", "topic", may_shrink=True),
     Column("PARTITION", "partition", is_number=True),
-    Column("LAG", "lag", is_number=True),
+    LAG,
+    *LAG_PARTS,
     Column("BEHIND", "behind", is_number=True),
-    Column("±", "error", is_number=True),
+    Column("BEHIND-METHOD", "behind_method", in_table=False),
     Column("CATCHES-UP", "catches_up", is_number=True),
     Column("STATUS", "status"),
-    Column("REMARK", "remark", is_sentence=True),
+    REMARK,
 )
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -57,7 +74,7 @@ def lag(
     every: _Every = "5s",
     fail_over: _FailOver = "",
     partitions: _Partitions = False,
-    reset: _Reset = "earliest",
+    reset: _Reset = "",
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006 - typer wants the default itself
@@ -66,26 +83,34 @@ def lag(
 ) -> None:
     """How far behind groups are, in records and in time."""
     from seamark.client import Admin
+    from seamark.monitor.group_ages import GroupAges
+    from seamark.monitor.scan import scan
     from seamark.monitor.watching import Watching
 
-    if reset not in ("earliest", "latest"):
+    if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
     limit = _limit(fail_over)
+    counted_from = reset or ("earliest" if fail_over else None)
     pause = seconds_of(every)
     form = chosen_form(as_json, as_csv)
     watching = Watching()
     with Admin(client_config(bootstrap, config, option)) as admin:
+        ages = GroupAges(admin, reset=counted_from)
         while True:
             started = time.monotonic()
-            rows, complaints = _look(admin, names, reset, partitions, watching)
+            found = scan(admin, names or None, reset=counted_from)
+            rows = _rows(found, ages, watching, by_partition=partitions)
             if watch and form == "table" and sys.stdout.isatty():
                 sys.stdout.write(_CLEAR)
-            _write(rows, form, is_raw=form != "table")
+            _write(rows, form)
+            complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.failed.items())]
+            if fail_over:
+                complaints += _not_judged(found)
             for complaint in complaints:
                 typer.echo(f"seamark: {complaint}", err=True)
-            over = [row for row, *_ in rows if _is_over(row, limit)]
-            for row in over:
-                typer.echo(f"seamark: group {row.group!r} is too far behind in topic {row.topic!r}", err=True)
+            over = [sentence for row, *_ in rows for sentence in _over(row, limit)] if fail_over else []
+            for sentence in over:
+                typer.echo(f"seamark: {sentence}", err=True)
             if over:
                 raise typer.Exit(3)
             if not watch:
@@ -95,42 +120,51 @@ def lag(
         raise typer.Exit(1)
 
 
-def _look(
-    admin: Admin, names: list[str] | None, reset: str, by_partition: bool, watching: Any
-) -> tuple[list[tuple[LagRow, float | None, str | None]], list[str]]:
-    from seamark.monitor.lag_report import group_ages, lag_rows
-    from seamark.monitor.scan import scan
+def _rows(found: Scan, ages: GroupAges, watching: Watching, *, by_partition: bool) -> list[_Row]:
+    from seamark.monitor.lag_report import lag_rows
 
-    found = scan(admin, names or None, reset=reset)
     now_ms = int(time.time() * 1000)
-    times = group_ages(admin, found, now_ms, reset=reset)
+    times = ages.look(found, now_ms)
     watching.add(found, now_ms)
-    rows = [
+    return [
         (row, *watching.outlook(row.group, row.topic, row.partition))
         for row in lag_rows(found, times, by_partition=by_partition)
     ]
-    complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.failed.items())]
-    return rows, complaints
 
 
-def _write(rows: Sequence[tuple[LagRow, float | None, str | None]], form: Form, *, is_raw: bool) -> None:
+def _write(rows: Sequence[_Row], form: Form) -> None:
     """Numbers as they are for programs, as people read them on the screen."""
+    is_raw = form != "table"
 
     def shown(seconds: float | None) -> Any:
         return seconds if is_raw and seconds != float("inf") else duration_text(seconds)
 
-    write_rows(
+    def behind(row: LagRow) -> Any:
+        if row.time is None:
+            return None
+        return shown(row.time.seconds) if is_raw or row.time.is_exact else f"≥{shown(row.time.seconds)}"
+
+    write_lags(
         _COLUMNS,
         (
             (
-                row.group, row.topic, row.partition, row.records,
-                shown(row.time.seconds) if row.time else None, shown(row.time.error) if row.time else None,
+                row.group, row.topic, row.partition, *_parts(row), behind(row), row.time.method if row.time else None,
                 shown(catches_up), status, row.remark,
             )
             for row, catches_up, status in rows
         ),
+        (_parts(row) for row, *_ in rows),
+        (Note(_subject(row), row.remark, bool(row.lost or row.beyond)) for row, *_ in rows if row.remark),
         form,
     )  # fmt: skip
+
+
+def _parts(row: LagRow) -> LagParts:
+    return LagParts(row.records, row.lost, row.unfinished, row.beyond)
+
+
+def _subject(row: LagRow) -> str:
+    return f"group {row.group!r}, {row.topic}" + ("" if row.partition is None else f"-{row.partition}")
 
 
 def _limit(text: str) -> tuple[int | None, float | None]:
@@ -140,8 +174,26 @@ def _limit(text: str) -> tuple[int | None, float | None]:
     return (int(text), None) if text.isdecimal() else (None, seconds_of(text))
 
 
-def _is_over(row: LagRow, limit: tuple[int | None, float | None]) -> bool:
+def _over(row: LagRow, limit: tuple[int | None, float | None]) -> Iterator[str]:
+    """Why a row is over the limit, as sentences."""
     records, seconds = limit
-    if records is not None:
-        return row.records is not None and row.records > records
-    return seconds is not None and row.time is not None and row.time.seconds > seconds
+    where = f"group {row.group!r}"
+    topic = f"topic {row.topic!r}" if row.partition is None else f"{row.topic}-{row.partition}"
+    if row.beyond:
+        yield f"{where} has committed {row.beyond} beyond the end of {topic}"
+    if row.lost:
+        yield f"{where} has lost {row.lost} records of {topic}: they were deleted before it had read them"
+    if (records is not None and row.records is not None and row.records > records) or (
+        seconds is not None and row.time is not None and row.time.seconds > seconds
+    ):
+        yield f"{where} is too far behind in {topic}"
+
+
+def _not_judged(found: Scan) -> list[str]:
+    """Groups of which nobody knows whether they are within the limit."""
+    return [
+        f"group {view.group_id!r} cannot be checked: "
+        + (view.error or f"{view.partitions_unknown} of its partitions do not answer")
+        for view in found.groups
+        if view.error or view.partitions_unknown
+    ]

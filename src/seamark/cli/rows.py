@@ -2,9 +2,9 @@
 
 A table is as wide as its content. On a terminal that is narrower, columns in which nothing stands are left out, and
 those that may shrink do: names by an ellipsis in their middle, because beginning and end tell names apart, sentences at
-their end. If that is not enough, titles are stacked, broken at their hyphens, and columns come closer. Many rows are
-streamed with the widths of the first ones, so that the first row does not wait for the last. Whatever is no terminal
-gets every column in full. JSON is one array with a row per line, CSV has a header.
+their end. If that is not enough, columns that may go do; then titles are stacked, broken at their hyphens, and columns
+come closer. Many rows are streamed with the widths of the first ones, so that the first row does not wait for the last.
+Whatever is no terminal gets every column in full. JSON is one array with a row per line, CSV has a header.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Column:
     """``title`` heads the table, ``name`` is the key in JSON and CSV; numbers stand to the right.
 
     ``may_shrink`` is for names, ``is_sentence`` for texts that are read from their beginning; both become shorter.
+    ``may_go`` is for what is told elsewhere too; what is not ``in_table`` is for JSON and CSV only.
     """
 
     title: str
@@ -44,6 +45,8 @@ class Column:
     is_number: bool = False
     may_shrink: bool = False
     is_sentence: bool = False
+    may_go: bool = False
+    in_table: bool = True
 
 
 def write_rows(columns: Sequence[Column], rows: Iterable[Sequence[Any]], form: Form, out: TextIO | None = None) -> None:
@@ -71,6 +74,10 @@ def _write_json(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: T
 
 def _write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
     texts: Iterator[list[str]] = ([shown(value) for value in row] for row in rows)
+    if not all(column.in_table for column in columns):
+        kept = [index for index, column in enumerate(columns) if column.in_table]
+        columns = [columns[index] for index in kept]
+        texts = ([row[index] for index in kept] for row in texts)
     first = list(islice(texts, _MEASURED))
     layout = _Layout.of(columns, first)
     if out.isatty():
@@ -115,8 +122,11 @@ class _Layout:
             not is_whole or index == 0 or any(row[index] not in ("", NOTHING) for row in rows)
             for index in range(len(self.columns))
         ]
-        layout = replace(self, widths=[width if keep else None for width, keep in zip(self.widths, kept, strict=True)])
-        layout = layout._shrunk(available, _LEAST_WIDTH)
+        layout = self._with(kept)._shrunk(available, _LEAST_WIDTH)
+        if layout._over(available) <= 0:
+            return layout
+        kept = [keep and not column.may_go for keep, column in zip(kept, self.columns, strict=True)]
+        layout = self._with(kept)._shrunk(available, _LEAST_WIDTH)
         if layout._over(available) <= 0:
             return layout
         heads = _stacked([column for column, keep in zip(self.columns, kept, strict=True) if keep], kept)
@@ -133,6 +143,9 @@ class _Layout:
             if width is not None
         ]
         return (" " * self.gap).join(cells).rstrip() + "\n"
+
+    def _with(self, kept: Sequence[bool]) -> _Layout:
+        return replace(self, widths=[width if keep else None for width, keep in zip(self.widths, kept, strict=True)])
 
     def _over(self, available: int) -> int:
         shown_widths = [width for width in self.widths if width is not None]

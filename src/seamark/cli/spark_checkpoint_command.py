@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
 from seamark.cli.rows import Column, chosen_form, write_file, write_rows
 from seamark.errors import UsageError
@@ -20,7 +21,7 @@ from seamark.errors import UsageError
 if TYPE_CHECKING:
     from seamark.client.admin import Admin
     from seamark.client.records_api import Offset
-    from seamark.plans.plan import ClusterState
+    from seamark.plans.plan import ClusterState, LogRange
     from seamark.spark.checkpoint import Checkpoint, CheckpointBatch
     from seamark.spark.offset_document import SourceOffsets
     from seamark.topic_partition import TopicPartition
@@ -49,7 +50,9 @@ _OFFSETS = (
     Column("PARTITION", "partition", is_number=True),
     Column("OFFSET", "offset", is_number=True),
     Column("LOG-END", "log_end", is_number=True),
-    Column("LAG", "lag", is_number=True),
+    LAG,
+    LOST,
+    BEYOND,
 )
 _BATCHES = (
     Column("BATCH", "batch", is_number=True),
@@ -80,25 +83,28 @@ def show(
     """
     from seamark.client import Admin
     from seamark.plans.cluster_reading import read_logs
+    from seamark.rules.lag import UNKNOWN, lag_of, loss_text
     from seamark.spark.checkpoint import Checkpoint
     from seamark.spark.offset_document import SourceOffsets
 
     checkpoint = Checkpoint.open(directory)
     chosen = checkpoint.batch(batch) if batch != _NO_BATCH else _latest(checkpoint)
     kafka = {name: each for name, each in chosen.sources.items() if isinstance(each, SourceOffsets)}
-    ends: dict[TopicPartition, int] = {}
+    logs: dict[TopicPartition, LogRange] = {}
     if bootstrap or config or option:
         with Admin(client_config(bootstrap, config, option)) as admin:
             logs, unreadable = read_logs(admin, {each for source in kafka.values() for each in source.partitions()})
-        ends = {partition: log.log_end for partition, log in logs.items()}
         for partition, reason in unreadable.items():
             typer.echo(f"seamark: the log of {partition} cannot be looked at: {reason}", err=True)
-    rows = [
-        (name, *partition, offset, end, None if end is None else max(0, end - offset))
-        for name, source in kafka.items()
-        for partition, offset in source.next_offsets().items()
-        for end in (ends.get(partition),)
-    ]
+    rows, parts, notes = [], [], []
+    for name, offsets in kafka.items():
+        for partition, offset in offsets.next_offsets().items():
+            log = logs.get(partition)
+            lag = UNKNOWN if log is None else lag_of(offset, log.log_start, log.log_end)
+            rows.append((name, *partition, offset, log and log.log_end, lag.records, lag.lost, lag.beyond))
+            parts.append(LagParts(lag.records, lag.lost, lag.records, lag.beyond))
+            if loss := loss_text(lag):
+                notes.append(Note(str(partition), loss, True))
     batches = [_batch_row(checkpoint, number) for number in checkpoint.planned[-_LATEST_BATCHES:]]
     if as_json:
         found = {
@@ -113,7 +119,7 @@ def show(
     typer.echo(f"query {checkpoint.query_id or '(without id)'}")
     write_rows(_BATCHES, batches, "table")
     typer.echo(f"\nafter batch {chosen.number} ({'done' if chosen.is_done else 'planned, not done'})")
-    write_rows(_OFFSETS, rows, "table")
+    write_lags(_OFFSETS, rows, parts, notes, "table")
     for name, source in chosen.sources.items():
         if name not in kafka:
             typer.echo(f"source {name}: {_kind(source)}")

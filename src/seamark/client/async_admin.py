@@ -30,6 +30,7 @@ from seamark.client.admin_types import (
     Resource,
 )
 from seamark.client.metadata_cache import TopicView
+from seamark.client.record_times import LogPlace, record_times
 from seamark.client.records_api import Offset
 from seamark.topic_partition import TopicPartition
 
@@ -172,6 +173,15 @@ class AsyncAdmin(AdminSession):
         return await self._run_async(
             offsets.list_offsets(self._network, specs, self._deadline(timeout), read_committed=read_committed)
         )
+
+    async def record_times(
+        self, places: Iterable[LogPlace], *, timeout: float | None = None
+    ) -> Results[LogPlace, int | None]:
+        """The time in ms of the first record at or beyond each offset; None where the log holds none from there on.
+
+        The records are read, which needs the right to; each costs a fetch of one batch.
+        """
+        return await self._run_async(record_times(self._network, places, self._deadline(timeout)))
 
     async def describe_acls(self, matching: Acl = ANY_ACL, *, timeout: float | None = None) -> list[Acl]:
         """The access rules that match a filter; all of them by default."""

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 
 from seamark.counts import counted
 from seamark.monitor.history import Event
-from seamark.monitor.lag_report import furthest, remark_of
+from seamark.monitor.lag_report import furthest, group_remark, remark_of
 from seamark.monitor.poller import Look
 from seamark.monitor.scan import GroupView, PartitionView
 from seamark.monitor.watching import Watching
+from seamark.rules.lag import loss_text
 from seamark.rules.status import Status, worst
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
 
 # These mean that somebody should look; SLOW is told on the page only.
-TROUBLES = frozenset({Status.STALLED, Status.STOPPED, Status.REWOUND, Status.BEYOND})
+TROUBLES = frozenset({Status.STALLED, Status.STOPPED, Status.REWOUND, Status.LOST, Status.BEYOND})
 _MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _NAMED = 3
 
@@ -29,7 +30,10 @@ _EXPLAINED = {
     Status.STALLED: "there is something to read and the group has members, but its offset does not move",
     Status.STOPPED: "there is something to read, but the group has no members",
     Status.REWOUND: "its offset went back and has not come up again",
-    Status.BEYOND: "its offset lies beyond the end of the log: the topic was made anew, or a reset went wrong",
+}
+_LOSS_CAUSES = {
+    Status.LOST: "they were older than the topic keeps them, or DeleteRecords removed them",
+    Status.BEYOND: "the topic was made anew, or a reset went wrong",
 }
 
 
@@ -54,6 +58,8 @@ class GroupRow:
     members: int
     partitions: int
     lag: int | None
+    lost: int
+    unfinished: int | None
     behind: TimeLag | None
     status: Status
     blocked: int
@@ -89,7 +95,7 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
         if before is not None:
             events.extend(_events(view, states, before, look.at_ms))
     rows.extend(
-        GroupRow(name, "", "", 0, 0, None, None, Status.UNKNOWN, 0, str(error))
+        GroupRow(name, "", "", 0, 0, None, 0, None, None, Status.UNKNOWN, 0, str(error))
         for name, error in sorted(look.scan.failed.items())
     )
     return Board(look, tuple(rows), views, states, tuple(events), counts)
@@ -99,26 +105,22 @@ def findings(board: Board, group: str) -> Iterator[tuple[TopicPartition, Status,
     """What is wrong with a group, partition by partition, as sentences."""
     for each in board.views[group].partitions:
         status = board.states[group, each.partition].status
-        if status in _EXPLAINED:
+        if loss := loss_text(each.lag):
+            yield each.partition, status, f"{loss}: {_LOSS_CAUSES[status]}" if status in _LOSS_CAUSES else loss
+        elif status in _EXPLAINED:
             yield each.partition, status, _EXPLAINED[status]
-        elif remark := _trouble_of(each):
-            yield each.partition, Status.UNKNOWN, remark
+        elif each.bounds.error:
+            yield each.partition, Status.UNKNOWN, remark_of(each)
 
 
 def is_blocked(view: PartitionView) -> bool:
     """Whether a parallel consumer has finished records beyond one that it has not."""
-    return bool(view.done_ahead)
-
-
-def _trouble_of(view: PartitionView) -> str:
-    """A remark that says more than that nothing was committed yet."""
-    return remark_of(view) if view.committed is not None or view.bounds.error else ""
+    return view.lag.done_ahead > 0
 
 
 def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
     description = view.description
     group = view.group_id
-    unknown = view.partitions_unknown
     status = worst(states[group, each.partition].status for each in view.partitions)
     if not view.partitions:
         status = Status.OK
@@ -129,10 +131,12 @@ def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
         members=len(description.members),
         partitions=len(view.partitions),
         lag=view.records_behind,
+        lost=view.lost,
+        unfinished=view.unfinished,
         behind=furthest(look.times.get((group, each.partition)) for each in view.partitions),
         status=status,
         blocked=sum(map(is_blocked, view.partitions)),
-        remark=view.error or (f"no answer from {counted(unknown, 'partition')}" if unknown else ""),
+        remark=group_remark(view),
     )
 
 

@@ -20,11 +20,13 @@ def clusters_page(context: Context) -> str:
 def _card(name: str, sight: Sight) -> Markup:
     board = sight.board
     if board is None:
-        said: list[Markup] = [tag("p", sight.error or "Looking at it for the first time …", class_="quiet")]
+        said: list[Markup | None] = [tag("p", sight.error or "Looking at it for the first time …", class_="quiet")]
     else:
         lag = sum(row.lag or 0 for row in board.rows)
+        lost = sum(row.lost for row in board.rows)
         said = [
             tag("p", f"{counted(len(board.rows), 'group')}, {counted(lag, 'record')} behind in all"),
+            tag("p", f"{counted(lost, 'record')} deleted before they were read", class_="problem") if lost else None,
             tag(
                 "p",
                 [

@@ -62,6 +62,8 @@ def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> It
     for title, value in (
         ("Status", status_mark(row.status)),
         ("Lag", count_text(row.lag)),
+        *([("Lost", count_text(row.lost))] if row.lost else []),
+        *([("Unfinished", count_text(row.unfinished))] if row.unfinished != row.lag else []),
         ("Behind", behind_text(row.behind, context.wording)),
         ("Catches up in", catches_up_text(catches_up, row.lag, context.wording)),
         ("State", description.state),
@@ -103,9 +105,10 @@ def _blocked(view: GroupView) -> Markup | None:
             tag("b", str(each.partition)),
             " waits for the record at offset ",
             tag("b", count_text(each.committed.offset)),
-            f"; {counted(each.done_ahead or 0, 'later record')} {'is' if each.done_ahead == 1 else 'are'} done already",
+            f"; {counted(ahead, 'later record')} {'is' if ahead == 1 else 'are'} done already",
         )
         for each in view.partitions
+        for ahead in (each.lag.done_ahead,)
         if is_blocked(each) and each.committed is not None
     ]
     return tag("section", tag("h2", "Blocked records"), tag("ul", items[:_MOST_FINDINGS])) if items else None
@@ -149,12 +152,17 @@ def _chart(context: Context, name: str, span: str, what: str) -> Markup:
 def _partitions(context: Context, board: Board, view: GroupView, query: Query) -> Markup:
     chosen = paged(view.partitions, query)
     name = view.group_id
+    # What the lag hides has columns where there is something in them, on whichever page of the list that is.
+    has_lost = view.lost > 0
+    has_unfinished = any(each.lag.unfinished != each.lag.records and not each.lag.beyond for each in view.partitions)
     columns = [
         ("Partition", "name"),
         ("Status", ""),
         ("Committed", "number"),
         ("Log end", "number"),
         ("Lag", "number"),
+        *([("Lost", "number")] if has_lost else []),
+        *([("Unfinished", "number")] if has_unfinished else []),
         ("Behind", "number"),
         ("Catches up in", "number"),
         ("Owner", ""),
@@ -170,6 +178,8 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 count_text(each.committed.offset if each.committed else None),
                 count_text(each.bounds.log_end),
                 count_text(each.lag.records),
+                *([count_text(each.lag.lost)] if has_lost else []),
+                *([count_text(each.lag.unfinished)] if has_unfinished else []),
                 behind_text(board.look.times.get((name, each.partition)), context.wording),
                 catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
                 (each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,

@@ -44,10 +44,12 @@ def groups_page(context: Context, query: Query) -> str:
 def _groups(context: Context, board: Board, query: Query) -> Markup:
     chosen = choose_groups(board.rows, query)
     sparks = context.here.sparks([row.name for row in chosen.rows], SPARK_S)
+    has_unfinished = any(row.unfinished != row.lag for row in board.rows)
     columns = [
         ("Group", "name"),
         ("Status", ""),
         ("Lag", "number"),
+        *([("Unfinished", "number")] if has_unfinished else []),
         ("Trend", "graph"),
         ("Behind", "number"),
         ("State", ""),
@@ -55,7 +57,7 @@ def _groups(context: Context, board: Board, query: Query) -> Markup:
         ("Partitions", "number"),
         ("Remark", "remark"),
     ]
-    rows = [_row(context, row, sparks.get(row.name, [])) for row in chosen.rows]
+    rows = [_row(context, row, sparks.get(row.name, []), has_unfinished) for row in chosen.rows]
     empty = "No group fits the filter." if board.rows else "The cluster has no groups."
     return live(
         "groups",
@@ -65,7 +67,7 @@ def _groups(context: Context, board: Board, query: Query) -> Markup:
     )
 
 
-def _row(context: Context, row: GroupRow, values: list[int | None]) -> list[Child]:
+def _row(context: Context, row: GroupRow, values: list[int | None], has_unfinished: bool) -> list[Child]:
     remarks = [row.remark] if row.remark else []
     if row.blocked:
         remarks.append(f"{counted(row.blocked, 'partition')} blocked by a record")
@@ -73,6 +75,7 @@ def _row(context: Context, row: GroupRow, values: list[int | None]) -> list[Chil
         tag("a", row.name or "(no name)", href=context.url("group", id=row.name), class_="row"),
         status_mark(row.status),
         count_text(row.lag),
+        *([count_text(row.unfinished)] if has_unfinished else []),
         sparkline(values),
         behind_text(row.behind, context.wording),
         row.state,

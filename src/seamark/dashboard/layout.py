@@ -24,6 +24,7 @@ _STATUS_CLASS = {
     Status.STALLED: "bad",
     Status.STOPPED: "bad",
     Status.REWOUND: "bad",
+    Status.LOST: "bad",
     Status.BEYOND: "bad",
 }
 # A status is told by sign and word, not by colour alone.

@@ -51,7 +51,7 @@ class Sight:
         history: History,
         *,
         every: float = 10.0,
-        reset: str = "earliest",
+        reset: str | None = None,
         limits: Limits | None = None,
         webhook: Webhook | None = None,
     ) -> None:

@@ -21,6 +21,7 @@ from seamark.dashboard.sight import NotFound
 from seamark.dashboard.wording import NOTHING, count_text
 from seamark.monitor.nearest import absent
 from seamark.monitor.scan import Bounds, bounds_of
+from seamark.rules.lag import total
 from seamark.topic_partition import TopicPartition
 
 KEEP_S = 10.0
@@ -193,13 +194,12 @@ def _groups_of(context: Context, name: str) -> Markup:
     rows: list[list[Child]] = []
     for group in names[:_MOST_NAMES] if board is not None else ():
         parts = [each for each in board.views[group].partitions if each.partition.topic == name] if board else []
-        known = [each.lag.records for each in parts if each.lag.records is not None]
         row = context.here.group_row(board, group) if board else None
         rows.append(
             [
                 tag("a", group or "(no name)", href=context.url("group", id=group), class_="row"),
                 status_mark(row.status) if row else "",
-                count_text(sum(known)) if known else NOTHING,
+                count_text(total(each.lag for each in parts)),
                 count_text(len(parts)),
             ]
         )

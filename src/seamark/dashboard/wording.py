@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,10 +51,8 @@ def catches_up_text(seconds: float | None, lag: int | None, wording: Wording) ->
 
 
 def behind_text(time: TimeLag | None, wording: Wording) -> str:
-    """Time behind; the error is said where it is worth knowing."""
+    """Time behind, and whether that is only a lower bound."""
     if time is None:
         return NOTHING
     shown = wording.duration(time.seconds) or NOTHING
-    if math.isinf(time.error):
-        return f"over {shown}"
-    return f"{shown} ± {wording.duration(time.error)}" if time.error > max(5.0, 0.1 * time.seconds) else shown
+    return shown if time.is_exact else f"≥ {shown}"

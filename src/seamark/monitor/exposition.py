@@ -1,6 +1,7 @@
 """What the poller saw, in Prometheus' text format.
 
-A group or partition that is gone is gone from the text too; what did not answer has no lag rather than a wrong one.
+A group or partition that is gone is gone from the text too; what did not answer has no lag rather than a wrong one, and
+neither has a partition without a committed offset, or with one beyond the log's end.
 """
 
 from __future__ import annotations
@@ -53,12 +54,24 @@ def _groups(seen: Seen) -> Iterator[str]:
         ],
     )  # fmt: skip
     yield _family(
-        "seamark_group_lag_records", "gauge", "Records that the group has still to read, where that is known.",
+        "seamark_group_lag_records", "gauge", "Sum of seamark_lag_records over the group.",
         [({"group": view.group_id}, lag) for view in groups if (lag := view.records_behind) is not None],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_unfinished_records", "gauge", "Of the group's lag, what is neither lost nor done ahead.",
+        [({"group": view.group_id}, left) for view in groups if (left := view.unfinished) is not None],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_lost_records", "gauge", "Of the group's lag, what was deleted before it was read.",
+        [({"group": view.group_id}, view.lost) for view in groups],
     )  # fmt: skip
     yield _family(
         "seamark_group_partitions_unknown", "gauge", "Partitions of the group that do not answer.",
         [({"group": view.group_id}, view.partitions_unknown) for view in groups],
+    )  # fmt: skip
+    yield _family(
+        "seamark_group_partitions_uncommitted", "gauge", "Partitions of the group without a committed offset.",
+        [({"group": view.group_id}, view.partitions_uncommitted) for view in groups],
     )  # fmt: skip
 
 
@@ -68,6 +81,9 @@ def _partitions(poller: Poller) -> Iterator[str]:
     offsets: list[_Sample] = []
     ends: list[_Sample] = []
     lags: list[_Sample] = []
+    lost: list[_Sample] = []
+    ahead: list[_Sample] = []
+    beyond: list[_Sample] = []
     ages: list[_Sample] = []
     states: list[_Sample] = []
     for view in look.scan.groups:
@@ -81,8 +97,13 @@ def _partitions(poller: Poller) -> Iterator[str]:
                 offsets.append((labels, each.committed.offset))
             if each.bounds.log_end is not None:
                 ends.append((labels, each.bounds.log_end))
-            if each.lag.records is not None:
-                lags.append((labels, each.lag.records))
+            lag = each.lag
+            # A negative lag would take from every sum.
+            if lag.records is not None and not lag.beyond:
+                lags.append((labels, lag.records))
+            for samples, count in ((lost, lag.lost), (ahead, lag.done_ahead), (beyond, lag.beyond)):
+                if count:
+                    samples.append((labels, count))
             if (age := look.times.get((view.group_id, each.partition))) is not None:
                 ages.append((labels, age.seconds))
             state = poller.watching.status(view.group_id, each.partition)
@@ -93,8 +114,16 @@ def _partitions(poller: Poller) -> Iterator[str]:
     yield _family(
         "seamark_group_log_end_offset", "gauge", "Where the log of a partition ends that the group reads.", ends
     )
-    yield _family("seamark_lag_records", "gauge", "Records still to be read.", lags)
-    yield _family("seamark_lag_seconds", "gauge", "Age of the first record that is not read.", ages)
+    yield _family("seamark_lag_records", "gauge", "The log's end minus the committed offset.", lags)
+    yield _family("seamark_lost_records", "gauge", "Of the lag, deleted before it was read; none is left out.", lost)
+    yield _family(
+        "seamark_done_ahead_records", "gauge", "Of the lag, finished out of order already; none is left out.", ahead
+    )
+    yield _family(
+        "seamark_beyond_end_records", "gauge", "How far the committed offset is beyond the log's end; 0 is left out.",
+        beyond,
+    )  # fmt: skip
+    yield _family("seamark_lag_seconds", "gauge", "Age of the first unread record, or a lower bound of it.", ages)
     yield _family("seamark_partition_trouble", "gauge", "1 for a partition that is not well; status says how.", states)
 
 

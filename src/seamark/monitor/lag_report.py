@@ -1,4 +1,4 @@
-"""Lag per group and topic, or per partition: records, time with its error, and what is wrong beside it.
+"""Lag per group and topic, or per partition: records, time, and what these numbers hide.
 
 The time of a topic is that of its partition furthest behind: an average would hide the one that stands still.
 """
@@ -9,55 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from seamark.client.admin import Admin
 from seamark.monitor.scan import GroupView, PartitionView, Scan
-from seamark.rules.lag import Basis
+from seamark.rules.lag import Basis, loss_text, total, total_unfinished
 from seamark.rules.time_lag import TimeLag
-from seamark.rules.time_probe import ages_at
 from seamark.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """``partition`` is None in a row for a whole topic; ``records`` None where nothing answered."""
+    """``partition`` is None in a row for a whole topic; ``records`` and ``unfinished`` are None where not known."""
 
     group: str
     topic: str
     partition: int | None
-    partitions: int
     records: int | None
+    lost: int
+    unfinished: int | None
+    beyond: int
     time: TimeLag | None
     remark: str = ""
-
-
-def group_ages(
-    admin: Admin, scan: Scan, now_ms: int, *, reset: str = "earliest", timeout: float | None = None
-) -> dict[tuple[str, TopicPartition], TimeLag]:
-    """The time lag of every partition of every group, with a bounded number of questions."""
-    standing: dict[tuple[str, TopicPartition], int] = {}
-    places: dict[TopicPartition, tuple[set[int], int]] = {}
-    for view in scan.groups:
-        for each in view.partitions:
-            position = position_of(each, reset)
-            if position is not None and each.bounds.log_end is not None:
-                standing[view.group_id, each.partition] = position
-                places.setdefault(each.partition, (set(), each.bounds.log_end))[0].add(position)
-    found = ages_at(places, now_ms, lambda asked: admin.list_offsets(asked, timeout=timeout))
-    return {
-        (group, partition): found[partition][position]
-        for (group, partition), position in standing.items()
-        if partition in found
-    }
-
-
-def position_of(view: PartitionView, reset: str) -> int | None:
-    """Where the group would go on reading; None if the partition does not answer."""
-    bounds = view.bounds
-    if bounds.log_start is None or bounds.log_end is None:
-        return None
-    if view.committed is None:
-        return bounds.log_start if reset == "earliest" else bounds.log_end
-    return min(max(view.committed.offset, bounds.log_start), bounds.log_end)
 
 
 def lag_rows(
@@ -67,16 +37,18 @@ def lag_rows(
     rows: list[LagRow] = []
     for view in scan.groups:
         for topic, partitions in groupby(view.partitions, key=lambda each: each.partition.topic):
-            each_row = [_partition_row(view, each, times) for each in partitions]
-            rows.extend(each_row if by_partition else [_topic_row(view.group_id, topic, each_row)])
+            some = list(partitions)
+            each_row = [_partition_row(view, each, times) for each in some]
+            rows.extend(each_row if by_partition else [_topic_row(view, topic, some, each_row)])
     return rows
 
 
 def _partition_row(view: GroupView, each: PartitionView, times: Mapping[tuple[str, TopicPartition], TimeLag]) -> LagRow:
-    time = times.get((view.group_id, each.partition))
+    lag = each.lag
     return LagRow(
-        view.group_id, each.partition.topic, each.partition.partition, 1, each.lag.records, time, remark_of(each)
-    )
+        view.group_id, *each.partition, lag.records, lag.lost, lag.unfinished, lag.beyond,
+        times.get((view.group_id, each.partition)), remark_of(each),
+    )  # fmt: skip
 
 
 def remark_of(view: PartitionView) -> str:
@@ -84,27 +56,42 @@ def remark_of(view: PartitionView) -> str:
     lag = view.lag
     if lag.basis is Basis.UNKNOWN:
         return f"does not answer: {view.bounds.error}"
-    if lag.basis is Basis.RESET:
-        return "nothing committed"
-    if lag.basis is Basis.BEYOND:
-        return f"committed {lag.beyond} beyond the log's end"
-    return f"{lag.lost} deleted before they were read" if lag.lost else ""
+    if lag.basis is Basis.NO_COMMIT:
+        return "no committed offset"
+    return loss_text(lag)
 
 
-def _topic_row(group: str, topic: str, rows: Sequence[LagRow]) -> LagRow:
-    known = [row.records for row in rows if row.records is not None]
-    remarks = [f"partition {row.partition}: {row.remark}" for row in rows if row.remark]
-    more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
+def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView], rows: Sequence[LagRow]) -> LagRow:
+    lags = [each.lag for each in partitions]
+    # What is lost for good is said before what is only not known.
+    remarked = sorted((row for row in rows if row.remark), key=lambda row: (-row.beyond, -row.lost))
+    more = f" (and {len(remarked) - 1} more)" if len(remarked) > 1 else ""
     return LagRow(
-        group,
-        topic,
-        None,
-        len(rows),
-        sum(known) if known else None,
-        furthest(row.time for row in rows),
-        remarks[0] + more if remarks else "",
-    )
+        view.group_id, topic, None, total(lags), sum(each.lost for each in lags), total_unfinished(lags),
+        sum(each.beyond for each in lags), furthest(row.time for row in rows),
+        f"partition {remarked[0].partition}: {remarked[0].remark}{more}" if remarked else "",
+    )  # fmt: skip
+
+
+def group_remark(view: GroupView) -> str:
+    """What the sums over a group's partitions hide."""
+    parts = [view.error or ""]
+    if beyond := sum(each.lag.beyond > 0 for each in view.partitions):
+        parts.append(f"{_partitions(beyond)} committed beyond the log's end, by {view.beyond} in all")
+    if view.lost:
+        parts.append(f"{view.lost} records were deleted before they were read")
+    if unknown := view.partitions_unknown:
+        parts.append(f"{_partitions(unknown)} not answering")
+    if uncommitted := view.partitions_uncommitted:
+        parts.append(f"{_partitions(uncommitted)} without a committed offset")
+    return "; ".join(part for part in parts if part)
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def furthest(times: Iterable[TimeLag | None]) -> TimeLag | None:
-    return max((time for time in times if time is not None), key=lambda time: time.seconds, default=None)
+    """The longest time; what is at least as long as another is longer."""
+    known = [time for time in times if time is not None]
+    return max(known, key=lambda time: (time.seconds, not time.is_exact), default=None)

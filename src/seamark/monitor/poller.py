@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 from seamark.client.admin import Admin
 from seamark.errors import SeamarkError
-from seamark.monitor.lag_report import group_ages
+from seamark.monitor.group_ages import GroupAges
 from seamark.monitor.scan import Scan, scan
 from seamark.monitor.watching import Watching
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
 
 _log = logging.getLogger("seamark.monitor")
+# A look every few seconds reads fewer records than one that somebody asked for.
+_MOST_READS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Poller:
         *,
         groups: Sequence[str] | None = None,
         every: float = 15.0,
-        reset: str = "earliest",
+        reset: str | None = None,
         on_look: Callable[[Look], object] | None = None,
         watching: Watching | None = None,
     ) -> None:
@@ -61,6 +63,7 @@ class Poller:
         self._groups = groups
         self._every = every
         self._reset = reset
+        self._ages = GroupAges(admin, reset=reset, most_reads=_MOST_READS)
         self._on_look = on_look
         self._seen = Seen()
         self._stop = threading.Event()
@@ -99,7 +102,7 @@ class Poller:
         started = time.monotonic()
         found = scan(self._admin, self._groups, reset=self._reset)
         at_ms = int(time.time() * 1000)
-        times = group_ages(self._admin, found, at_ms, reset=self._reset)
+        times = self._ages.look(found, at_ms)
         self.watching.add(found, at_ms)
         return Look(found, times, at_ms, time.monotonic() - started)
 

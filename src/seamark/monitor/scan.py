@@ -15,10 +15,9 @@ from seamark.client.admin_types import GroupDescription, GroupMember
 from seamark.client.records_api import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_logs
-from seamark.rules.lag import Lag, lag_of
+from seamark.rules.lag import Basis, Lag, lag_of, total, total_unfinished
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
-from seamark.wire.done_ahead import DoneAhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition as a group stands to it; ``done_ahead`` counts what our parallel consumer finished beyond."""
+    """One partition as a group stands to it."""
 
     partition: TopicPartition
     committed: Offset | None
     bounds: Bounds
     lag: Lag
     owner: GroupMember | None
-    done_ahead: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +54,33 @@ class GroupView:
 
     @property
     def records_behind(self) -> int | None:
-        """The sum over what answered; None if nothing did."""
-        known = [view.lag.records for view in self.partitions if view.lag.records is not None]
-        return sum(known) if known or not self.partitions else None
+        """The sum over the partitions whose lag is known; None if that of none is."""
+        return total(view.lag for view in self.partitions)
+
+    @property
+    def unfinished(self) -> int | None:
+        """Of these, what is neither lost nor done ahead by a parallel consumer."""
+        return total_unfinished(view.lag for view in self.partitions)
+
+    @property
+    def lost(self) -> int:
+        """Records that were deleted before the group had read them."""
+        return sum(view.lag.lost for view in self.partitions)
+
+    @property
+    def beyond(self) -> int:
+        """How far committed offsets lie beyond the ends of their logs."""
+        return sum(view.lag.beyond for view in self.partitions)
 
     @property
     def partitions_unknown(self) -> int:
-        return sum(view.lag.records is None for view in self.partitions)
+        """Partitions that do not answer."""
+        return sum(view.lag.basis is Basis.UNKNOWN for view in self.partitions)
+
+    @property
+    def partitions_uncommitted(self) -> int:
+        """Partitions for which the group has committed nothing."""
+        return sum(view.lag.basis is Basis.NO_COMMIT for view in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +95,13 @@ def scan(
     admin: Admin,
     group_ids: Sequence[str] | None = None,
     *,
-    reset: str = "earliest",
+    reset: str | None = None,
     timeout: float | None = None,
 ) -> Scan:
-    """Look at the named groups, or at all; ``reset`` is where a partition without a commit is counted from."""
+    """Look at the named groups, or at all.
+
+    ``reset`` is where a partition without a commit is counted from, earliest or latest; its lag is unknown without it.
+    """
     described = admin.describe_groups(group_ids, timeout=timeout)
     committed = admin.list_group_offsets(list(described), timeout=timeout)
     wanted = {
@@ -119,12 +140,11 @@ def _partitions_of(description: GroupDescription, committed: Mapping[TopicPartit
 
 
 def _view(
-    partition: TopicPartition, committed: Offset | None, bounds: Bounds, owner: GroupMember | None, reset: str
+    partition: TopicPartition, committed: Offset | None, bounds: Bounds, owner: GroupMember | None, reset: str | None
 ) -> PartitionView:
     offset = None if committed is None else committed.offset
-    ahead = None
+    finished = None
     if committed is not None and committed.metadata:
-        found = done_ahead.read(committed.metadata, committed.offset)
-        ahead = found.count if isinstance(found, DoneAhead) else None
-    lag = lag_of(offset, bounds.log_start, bounds.log_end, reset)
-    return PartitionView(partition, committed, bounds, lag, owner, ahead)
+        finished = done_ahead.decode(committed.metadata, committed.offset)
+    lag = lag_of(offset, bounds.log_start, bounds.log_end, reset, finished.ranges if finished else ())
+    return PartitionView(partition, committed, bounds, lag, owner)

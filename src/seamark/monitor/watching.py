@@ -39,7 +39,9 @@ class Watching:
                     kept = deque(maxlen=self._looks)
                 if each.bounds.log_end is not None:
                     committed = None if each.committed is None else each.committed.offset
-                    _keep(kept, Sample(at_ms, committed, each.bounds.log_end), self._times[0])
+                    log_start = each.bounds.log_start or 0
+                    sample = Sample(at_ms, committed, each.bounds.log_end, log_start, each.lag.lost)
+                    _keep(kept, sample, self._times[0])
                 samples[key] = kept
         self._samples = samples
 

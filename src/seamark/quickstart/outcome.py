@@ -17,7 +17,8 @@ _COLUMNS = (
     Column("REPEATED", "repeated", is_number=True),
     Column("COMMITTED", "committed", is_number=True),
     Column("LAG", "lag", is_number=True),
-    Column("FINDINGS", "findings", is_sentence=True),
+    Column("UNFINISHED", "unfinished", is_number=True),
+    Column("FINDINGS", "findings"),
 )
 
 
@@ -36,7 +37,7 @@ class Found:
 class GroupOutcome:
     """``processed`` distinct records, ``repeated`` runs beyond the first; ``lag`` and ``committed`` as the broker says.
 
-    ``done_ahead`` of the lag are done already; ``findings`` is None where nobody looked.
+    Of the lag ``done_ahead`` are done already, and ``unfinished`` are left; ``findings`` is None where nobody looked.
     """
 
     group: str
@@ -44,6 +45,7 @@ class GroupOutcome:
     repeated: int
     committed: int
     lag: int
+    unfinished: int
     done_ahead: int
     findings: tuple[str, ...] | None
 
@@ -70,7 +72,7 @@ class Outcome:
 
 def write_outcome(outcome: Outcome, out: TextIO, width: int) -> None:
     rows = (
-        (each.group, each.processed, each.repeated, each.committed, each.lag, _findings(each.findings))
+        (each.group, each.processed, each.repeated, each.committed, each.lag, each.unfinished, _findings(each.findings))
         for each in outcome.groups
     )
     out.write("\n")

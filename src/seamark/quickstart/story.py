@@ -194,7 +194,7 @@ class _Story:
                 parked = shipping.status().parked
                 shipping.stop()
                 view = _view(admin, names.shipping)
-                ahead = sum(each.done_ahead or 0 for each in view.partitions)
+                ahead = sum(each.lag.done_ahead for each in view.partitions)
                 waiting = self.orders.held - 1
                 step.result = (
                     f"{parked[0].partition} offset {parked[0].offset} fails each time: the commit stays there, "
@@ -267,7 +267,8 @@ class _Story:
                     repeated,
                     sum(each.committed.offset for each in view.partitions if each.committed),
                     view.records_behind or 0,
-                    sum(each.done_ahead or 0 for each in view.partitions),
+                    view.unfinished or 0,
+                    sum(each.lag.done_ahead for each in view.partitions),
                     kinds,
                 )
             )

@@ -29,6 +29,8 @@ class Status(enum.Enum):
     STOPPED = "stopped"
     # The offset went back and has not come up again.
     REWOUND = "rewound"
+    # Records were deleted before they were read.
+    LOST = "records lost"
     # The offset lies beyond the end of the log.
     BEYOND = "beyond the end"
 
@@ -56,7 +58,9 @@ def partition_status(samples: Sequence[Sample], *, is_active: bool, patience: Pa
     last = samples[-1]
     if last.committed is not None and last.committed > last.log_end:
         return Status.BEYOND
-    if _lag(last) <= patience.records:
+    if last.lost:
+        return Status.LOST
+    if last.to_read <= patience.records:
         return Status.OK
     if _is_rewound(samples):
         return Status.REWOUND
@@ -73,10 +77,6 @@ def worst(states: Iterable[Status]) -> Status:
     return max(states, key=_ORDER.index, default=Status.UNKNOWN)
 
 
-def _lag(sample: Sample) -> int:
-    return sample.log_end - (sample.committed or 0)
-
-
 def _is_rewound(samples: Sequence[Sample]) -> bool:
     committed = [sample.committed for sample in samples if sample.committed is not None]
     fell = [before for before, after in pairwise(committed) if after < before]
@@ -88,15 +88,15 @@ def _standing_since(samples: Sequence[Sample], allowed: int) -> int:
     last = samples[-1]
     since = last.at_ms
     for sample in reversed(samples):
-        if sample.committed != last.committed or _lag(sample) <= allowed:
+        if sample.committed != last.committed or sample.to_read <= allowed:
             break
         since = sample.at_ms
     return since
 
 
 def _is_falling_behind(samples: Sequence[Sample], patience: Patience) -> bool:
-    if any(_lag(sample) <= patience.records for sample in samples):
+    if any(sample.to_read <= patience.records for sample in samples):
         return False
     first, last = samples[0], samples[-1]
     written = last.log_end - first.log_end
-    return _lag(last) - _lag(first) > max(patience.records, patience.growth * written)
+    return last.to_read - first.to_read > max(patience.records, patience.growth * written)

@@ -1,79 +1,43 @@
 """How long a group is behind: the age of the first record it has not read, and when it will have caught up.
 
-Kafka cannot say when an offset was written. It is estimated from anchors, offsets whose record's time is known, by
-drawing a straight line between the two around it; the answer carries its method and an error that the true value does
-not exceed as long as record times do not fall with rising offsets. With nothing known below the offset only a lower
-bound can be given, and it is called one.
+An age is either known, because the record was read, or it is a lower bound, and is called one. Nothing is interpolated
+between records whose times are known: producers set the times, so they may fall with rising offsets, and a record
+between two of ten seconds ago may be an hour old.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-Method = Literal["caught up", "read", "interpolated", "at least"]
-
-
-class Anchor(NamedTuple):
-    """The record at ``offset`` has this time; or, of a log's end: the next record had not been written at this time."""
-
-    offset: int
-    timestamp_ms: int
+Method = Literal["caught up", "read", "at least"]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLag:
-    """``seconds`` behind, wrong by at most ``error`` (infinite for a lower bound)."""
+    """``seconds`` behind, or at least so many: ``method`` says which."""
 
     seconds: float
-    error: float
     method: Method
 
+    @property
+    def is_exact(self) -> bool:
+        return self.method != "at least"
 
-CAUGHT_UP = TimeLag(0.0, 0.0, "caught up")
+
+CAUGHT_UP = TimeLag(0.0, "caught up")
 
 
-def time_lag(position: int, log_end: int, now_ms: int, anchors: Iterable[Anchor]) -> TimeLag:
-    """The age of the record at ``position``.
+def age_of(timestamp_ms: int, now_ms: int, method: Method = "read") -> TimeLag:
+    """The age of a record of that time; one whose producer's clock runs ahead is not of the future.
 
-    >>> time_lag(150, 200, 20_000, [Anchor(100, 0), Anchor(200, 10_000)])
-    TimeLag(seconds=15.0, error=5.0, method='interpolated')
-    >>> time_lag(100, 200, 20_000, [Anchor(100, 0)]).seconds
-    20.0
-    >>> time_lag(200, 200, 20_000, [])
-    TimeLag(seconds=0.0, error=0.0, method='caught up')
+    >>> age_of(5_000, 20_000), age_of(99_000, 20_000).seconds
+    (TimeLag(seconds=15.0, method='read'), 0.0)
     """
-    if position >= log_end:
-        return CAUGHT_UP
-    # What is to be written next has no time yet, and it will not be earlier than now.
-    known = _rising([*anchors, Anchor(log_end, now_ms)], now_ms)
-    above = bisect_right(known, position, key=lambda anchor: anchor.offset)
-    below = above - 1
-    if below >= 0 and known[below].offset == position:
-        return TimeLag((now_ms - known[below].timestamp_ms) / 1000, 0.0, "read")
-    if below < 0:
-        return TimeLag((now_ms - known[above].timestamp_ms) / 1000, math.inf, "at least")
-    low, high = known[below], known[above]
-    share = (position - low.offset) / (high.offset - low.offset)
-    at_ms = low.timestamp_ms + share * (high.timestamp_ms - low.timestamp_ms)
-    error_ms = max(at_ms - low.timestamp_ms, high.timestamp_ms - at_ms)
-    return TimeLag((now_ms - at_ms) / 1000, error_ms / 1000, "interpolated")
-
-
-def _rising(anchors: Iterable[Anchor], now_ms: int) -> list[Anchor]:
-    """Sorted by offset, one per offset, with times that never fall and never lie ahead: clocks of producers differ."""
-    rising: list[Anchor] = []
-    latest = -(1 << 62)
-    for offset, timestamp_ms in sorted(anchors):
-        latest = max(latest, min(timestamp_ms, now_ms))
-        # Of two looks at the same end of the log the earlier one says more.
-        if not rising or rising[-1].offset != offset:
-            rising.append(Anchor(offset, latest))
-    return rising
+    return TimeLag(max(0, now_ms - timestamp_ms) / 1000, method)
 
 
 # Less than this says nothing about a pace: one commit more or less decides.
@@ -81,11 +45,18 @@ _LEAST_SECONDS = 10.0
 
 
 class Sample(NamedTuple):
-    """A look at one partition; ``committed`` is None where there is none."""
+    """A look at one partition; ``committed`` is None where there is none, ``lost`` was deleted before it was read."""
 
     at_ms: int
     committed: int | None
     log_end: int
+    log_start: int = 0
+    lost: int = 0
+
+    @property
+    def to_read(self) -> int:
+        """Offsets that are still there to be read."""
+        return self.log_end - max(self.committed or 0, self.log_start)
 
 
 def seconds_to_catch_up(samples: Sequence[Sample]) -> float | None:
@@ -104,8 +75,10 @@ def seconds_to_catch_up(samples: Sequence[Sample]) -> float | None:
     first, last = known[0], known[-1]
     assert first.committed is not None
     assert last.committed is not None
-    behind = last.log_end - last.committed
-    if behind <= 0:
+    if last.committed > last.log_end:
+        return None
+    behind = last.to_read
+    if behind == 0:
         return 0.0
     seconds = (last.at_ms - first.at_ms) / 1000
     if seconds < _LEAST_SECONDS:

@@ -1,18 +1,26 @@
-"""Finding out when an offset was written by asking the broker the other way round: which offset was first at a time.
+"""How old an unread record is at least, by asking the broker the other way round: which offset was first at a time.
 
-Kafka answers that question cheaply and for many partitions in one request, so the age of the first unread record is
-found by narrowing, without reading a record: first further and further back until an answer lies at or below the
-offset, then by halves until the error is small against the age. The rounds are bounded; what is left open is stated as
-the error. ``TimeProbe`` does that for one offset, ``ages_at`` for many offsets of many logs at once.
+Kafka answers that question for many partitions in one request and without reading rights. The answer for time t is the
+lowest offset whose record is of t or later, so whatever the order of the times:
+
+- no such record: every record is older than t.
+- it lies beyond the position: the first unread record is that one, or one before it, and those are older than t. So it
+  is not newer than the record in the answer.
+- it is the position itself: the record's time is known.
+- it lies before the position: this says nothing about the record at the position, whose time may be anything.
+
+The search narrows the times around the newest record up to the position, first further and further back, then by
+halves. Where times rise with offsets, that is the record at the position, and the bound is close to the truth; where
+they do not, it is a lower bound all the same. The rounds are limited. ``TimeProbe`` asks for one offset, ``least_ages``
+for many offsets of many logs at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from seamark.rules.time_lag import CAUGHT_UP, Anchor, TimeLag, time_lag
+from seamark.rules.time_lag import CAUGHT_UP, TimeLag, age_of
 
 Log = TypeVar("Log", bound=Hashable)
 
@@ -35,54 +43,56 @@ class TimeProbe:
     ...     found = next((offset for offset, when in enumerate(written_at) if when >= at), -1)
     ...     probe.answered(at, found, written_at[found] if found >= 0 else -1)
     >>> probe.result()
-    TimeLag(seconds=30.0, error=0.0, method='read')
+    TimeLag(seconds=30.0, method='read')
     """
 
-    __slots__ = ("_asked", "_high", "_log_end", "_low", "_now_ms", "_position")
+    __slots__ = ("_asked", "_exact_ms", "_high_ms", "_log_end", "_low_ms", "_newest_ms", "_now_ms", "_position")
 
     def __init__(self, position: int, log_end: int, now_ms: int) -> None:
         self._position = position
         self._log_end = log_end
         self._now_ms = now_ms
         self._asked = 0
-        self._low: Anchor | None = None
-        self._high = Anchor(log_end, now_ms)
+        # The newest record up to the position is older than _high_ms, and not older than _low_ms.
+        self._low_ms: int | None = None
+        self._high_ms = now_ms
+        # The first unread record is not newer than this; or it is of exactly this time.
+        self._newest_ms = now_ms
+        self._exact_ms: int | None = None
 
     def next_ask(self) -> int | None:
         """The next time to ask about, in milliseconds; None when asking more would not pay."""
-        if self._position >= self._log_end or self._asked >= _MAX_ASKED:
+        if self._position >= self._log_end or self._asked >= _MAX_ASKED or self._exact_ms is not None:
             return None
-        low, high = self._low, self._high
-        if low is None:
-            age = self._now_ms - high.timestamp_ms
+        if self._low_ms is None:
+            age = self._now_ms - self._high_ms
             # Time 0 is answered with the first record there is.
-            return max(0, self._now_ms - max(_FIRST_STEP_MS, age * _WIDEN)) if high.timestamp_ms > 0 else None
-        if low.offset == self._position:
+            return max(0, self._now_ms - max(_FIRST_STEP_MS, age * _WIDEN)) if self._high_ms > 0 else None
+        open_ms = self._high_ms - self._low_ms
+        if open_ms <= max(_CLOSE_MS, _CLOSE_SHARE * (self._now_ms - self._low_ms)):
             return None
-        open_ms = high.timestamp_ms - low.timestamp_ms
-        if open_ms <= max(_CLOSE_MS, _CLOSE_SHARE * (self._now_ms - low.timestamp_ms)):
-            return None
-        return low.timestamp_ms + open_ms // 2
+        return self._low_ms + open_ms // 2
 
     def answered(self, asked_ms: int, offset: int, timestamp_ms: int) -> None:
         """The first record at or after ``asked_ms`` is at ``offset``; -1 if there is none."""
         self._asked += 1
-        if offset < 0 or offset > self._position:
-            # Everything up to the position is older than what was asked for.
-            self._high = Anchor(self._log_end if offset < 0 else offset, asked_ms)
-        elif self._low is None or timestamp_ms >= self._low.timestamp_ms:
-            self._low = Anchor(offset, timestamp_ms)
-            if timestamp_ms >= self._high.timestamp_ms:
-                # Record times that fall with rising offsets: there is nothing left to narrow.
-                self._asked = _MAX_ASKED
+        if offset < 0:
+            self._high_ms = min(self._high_ms, asked_ms)
+            self._newest_ms = min(self._newest_ms, asked_ms)
+        elif offset > self._position:
+            self._high_ms = min(self._high_ms, asked_ms)
+            self._newest_ms = min(self._newest_ms, timestamp_ms)
+        elif offset == self._position:
+            self._exact_ms = timestamp_ms
         else:
-            self._asked = _MAX_ASKED
+            self._low_ms = timestamp_ms if self._low_ms is None else max(self._low_ms, timestamp_ms)
 
     def result(self) -> TimeLag:
         if self._position >= self._log_end:
             return CAUGHT_UP
-        anchors = [self._high] if self._low is None else [self._low, self._high]
-        return time_lag(self._position, self._log_end, self._now_ms, anchors)
+        if self._exact_ms is not None:
+            return age_of(self._exact_ms, self._now_ms)
+        return age_of(self._newest_ms, self._now_ms, "at least")
 
 
 class FirstRecord(Protocol):
@@ -95,39 +105,51 @@ class FirstRecord(Protocol):
     def timestamp_ms(self) -> int: ...
 
 
-def ages_at(
-    places: Mapping[Log, tuple[Collection[int], int]],
+class Places(NamedTuple):
+    """Positions in one log, and the log's end."""
+
+    positions: Collection[int]
+    log_end: int
+
+
+def least_ages(
+    places: Mapping[Log, Places],
     now_ms: int,
     ask: Callable[[Mapping[Log, int]], Mapping[Log, FirstRecord]],
 ) -> dict[Log, dict[int, TimeLag]]:
     """The time lag at some positions of each log, with a bounded number of questions.
 
-    ``places`` has the positions and the end of each log. ``ask`` is given one time per log, and leaves out those that
-    do not answer. Of many positions of a log a few are asked about; between those the others are estimated, and their
-    error says so. A log that never answered is left out.
+    ``ask`` is given one time per log, and leaves out those that do not answer. Of many positions of a log a few are
+    asked about; the others have the lower bound of those above them. A position of which nothing is known is left out.
 
     >>> written_at = [900_000 + 10_000 * offset for offset in range(10)]
+    >>> class First(NamedTuple):
+    ...     offset: int
+    ...     timestamp_ms: int
     >>> def ask(times):
     ...     at = next((offset for offset, when in enumerate(written_at) if when >= times["log"]), -1)
-    ...     return {"log": Anchor(at, written_at[at] if at >= 0 else -1)}
-    >>> ages_at({"log": ([7, 10], 10)}, 1_000_000, ask)["log"][7]
-    TimeLag(seconds=30.0, error=0.0, method='read')
+    ...     return {"log": First(at, written_at[at] if at >= 0 else -1)}
+    >>> least_ages({"log": Places([7, 10], 10)}, 1_000_000, ask)["log"][7]
+    TimeLag(seconds=30.0, method='read')
     """
-    chosen = {log: _spread(sorted(set(positions))) for log, (positions, _) in places.items()}
+    chosen = {
+        log: _spread(sorted({position for position in here.positions if position < here.log_end}))
+        for log, here in places.items()
+    }
     known: dict[Log, dict[int, TimeLag]] = {log: {} for log in places}
     for turn in range(_MOST_PLACES):
         probes = {
-            log: TimeProbe(some[turn], places[log][1], now_ms) for log, some in chosen.items() if turn < len(some)
+            log: TimeProbe(some[turn], places[log].log_end, now_ms) for log, some in chosen.items() if turn < len(some)
         }
         for log, probe in _narrowed(probes, ask).items():
             known[log][chosen[log][turn]] = probe.result()
     return {
         log: {
-            position: known[log].get(position) or age_between(position, log_end, now_ms, known[log])
-            for position in positions
+            position: age
+            for position in here.positions
+            if (age := CAUGHT_UP if position >= here.log_end else _from_known(position, known[log])) is not None
         }
-        for log, (positions, log_end) in places.items()
-        if known[log]
+        for log, here in places.items()
     }
 
 
@@ -153,16 +175,13 @@ def _spread(positions: Sequence[int]) -> list[int]:
     return [positions[turn * (len(positions) - 1) // (_MOST_PLACES - 1)] for turn in range(_MOST_PLACES)]
 
 
-def age_between(position: int, log_end: int, now_ms: int, known: Mapping[int, TimeLag]) -> TimeLag:
-    """The time lag at a position, from those at others of the same log; their own errors are added to its error.
+def _from_known(position: int, known: Mapping[int, TimeLag]) -> TimeLag | None:
+    """The age at a position from those that were asked for: its own, or what those above it say of it.
 
-    >>> age_between(50, 200, 100_000, {0: TimeLag(60.0, 1.0, "interpolated"), 100: TimeLag(40.0, 0.0, "read")})
-    TimeLag(seconds=50.0, error=11.0, method='interpolated')
+    What the answers say of the first record at or beyond a position, they say of all records before that one too: none
+    is newer than the bound.
     """
-    exact = {place: age for place, age in known.items() if math.isfinite(age.error) and place < log_end}
-    anchors = [Anchor(place, round(now_ms - age.seconds * 1000)) for place, age in exact.items()]
-    found = time_lag(position, log_end, now_ms, anchors)
-    below = max((place for place in exact if place <= position), default=None)
-    above = min((place for place in exact if place > position), default=None)
-    slack = max((exact[place].error for place in (below, above) if place is not None), default=0.0)
-    return TimeLag(found.seconds, found.error + slack, found.method)
+    if position in known:
+        return known[position]
+    above = [age.seconds for place, age in known.items() if place > position]
+    return TimeLag(max(above), "at least") if above else None

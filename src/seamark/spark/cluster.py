@@ -7,6 +7,7 @@ is tried again until ``default.api.timeout.ms`` has passed, because Spark ends a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,14 +27,15 @@ from seamark.client.io_thread import IoThread
 from seamark.client.membership_generation import GroupIdentity
 from seamark.client.metadata_cache import NO_TOPIC_ID, Node, TopicView
 from seamark.client.network import NetworkClient
+from seamark.client.record_times import LogPlace, record_times
 from seamark.client.records_api import Offset
-from seamark.spark.first_unread import first_unread_times
 from seamark.spark.group_lock import group_lock
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_commit import OffsetCommitResponse
 
 T = TypeVar("T")
+log = logging.getLogger("seamark.spark")
 
 # A commit stands between two batches: rather late than long.
 _COMMIT_SECONDS = 10.0
@@ -114,9 +116,18 @@ class KafkaCluster:
         return {each: None if answer.offset < 0 else answer.offset for each, answer in found.items()}
 
     def unread_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The time in ms of the record at each position; partitions whose leader does not answer are left out."""
+        """The time in ms of the first record at or beyond each position, where the partition tells it.
+
+        It is for people to look at, never for decisions: what does not answer is left out.
+        """
         deadline = Deadline(min(_TIMES_SECONDS, self._config.default_api_timeout_ms / 1000))
-        return self._run(first_unread_times(self._network, self._config, positions, deadline))
+        places = [LogPlace(*each) for each in positions.items()]
+        try:
+            found = self._run(record_times(self._network, places, deadline))
+        except ClientError as error:
+            log.debug("the age of the first unread records is not known: %s", error)
+            return {}
+        return {place.partition: time_ms for place, time_ms in found.items() if time_ms is not None and time_ms >= 0}
 
     def group_state(self, group: str) -> GroupState:
         found = self._run(describe_groups(self._network, self._coordinators, [group], self._deadline()))

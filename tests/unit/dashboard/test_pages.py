@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -107,7 +108,45 @@ def test_a_group_page_has_members_findings_and_blocked_records(cluster, sight, d
     assert "worker" in text
     assert "10.0.0.1" in text
     assert re.search(r"waits for the record at offset <b>10</b>; 2 later records are done already", text)
-    assert "beyond the end of the log" in text
+    assert "the committed offset is 400 beyond the log&#x27;s end: the topic was made anew" in text
+    assert "-400" in text
+    assert "<th>Lost" not in text
+
+
+def shown_numbers(text, title):
+    """The cells of a column of numbers."""
+    return re.findall(rf'<td[^>]*data-title="{title}"[^>]*>([^<]*)<', text)
+
+
+def test_lost_and_unfinished_records_are_shown_where_there_are_some(cluster, sight, dashboard_of):
+    cluster.topic("short", 2, (60, 100))
+    map_text = done_ahead.encode(70, range(75, 100)).text
+    cluster.commit("harmed", short_0=20, short_1=Offset(70, map_text))
+    sight.look_once()
+    browser = Browser(dashboard_of())
+    browser.log_in()
+    listed = browser.get("/c/main/groups").text
+    assert "40 records were deleted before they were read" in listed
+    assert "records lost" in listed
+    text = browser.get(of_group("harmed")).text
+    assert "40 records were deleted before they were read: they were older than the topic keeps them" in text
+    for title, numbers in (("Lag", ["80", "30"]), ("Lost", ["40", "0"]), ("Unfinished", ["40", "5"])):
+        assert shown_numbers(text, title) == numbers
+        assert f'<span class="quiet">{title}</span>' in text
+    assert "110" in shown_numbers(listed, "Lag")
+    assert "45" in shown_numbers(listed, "Unfinished")
+
+
+def test_a_group_with_lost_records_reaches_the_webhook_whatever_its_lag(cluster, sight):
+    told = []
+    sight.webhook = SimpleNamespace(put=told.extend, error=None)
+    cluster.topic("short", 1, (60, 100))
+    cluster.commit("harmed", short_0=20)
+    sight.look_once()
+    sight.look_once()
+    (alert,) = [each for each in told if each.group == "harmed"]
+    assert (alert.state, alert.trouble.status) == ("firing", "records lost")
+    assert "40 records were deleted" in alert.text
 
 
 def test_rebalances_and_rewinds_are_written_down_and_shown(cluster, sight, browser):
@@ -230,7 +269,7 @@ def test_the_pages_of_a_list_have_every_row_once_and_in_order(rows, order, is_re
 
 def test_the_filter_is_about_names_and_status():
     rows = [
-        GroupRow(name, "classic", "Empty", 0, 1, 0, None, status, 0, "")
+        GroupRow(name, "classic", "Empty", 0, 1, 0, 0, 0, None, status, 0, "")
         for name, status in (("Billing", Status.OK), ("bill-2", Status.STALLED), ("other", Status.STALLED))
     ]
     assert [row.name for row in choose_groups(rows, Query.of({"q": "bill"})).rows] == ["bill-2", "Billing"]

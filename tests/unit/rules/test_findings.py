@@ -91,6 +91,25 @@ def test_a_partition_that_gets_most_records_is_named():
     assert found_in(written(0, 10), written(1, 900), written(2, 12)) == []
 
 
+def test_records_deleted_unread_are_found_from_the_first_look_to_the_one_that_saw_them_passed():
+    commits = [Commit(START, 20), Commit(START + 9 * MINUTE, 70)]
+    samples = [LogSample(START + each * MINUTE, start, 100) for each, start in ((1, 10), (3, 40), (5, 60), (10, 60))]
+    (found,) = [each for each in found_in(partition(commits, samples)) if each.kind == "records lost"]
+    assert (found.from_ms, found.until_ms, found.records) == (START + 3 * MINUTE, START + 10 * MINUTE, 40)
+    assert found.evidence == {"committed": 20, "log_start": 60}
+
+
+def test_nothing_is_said_to_be_lost_that_was_done_ahead_deleted_or_hidden_by_a_hole():
+    look = [LogSample(START + MINUTE, 60, 100)]
+    later = Commit(START + 2 * MINUTE, 70, is_complete=False)
+    for history in (
+        partition([Commit(START, 20, done_ahead=40)], look, now=START + MINUTE),
+        partition([Commit(START, 20), later], look, now=START + 2 * MINUTE),
+        partition([Commit(START, 20)], look, now=START + MINUTE, deletions=[Deletion(START + 1000)]),
+    ):
+        assert not [each for each in found_in(history) if each.kind == "records lost"]
+
+
 def test_parameters_decide_what_is_worth_attention():
     commits = [Commit(START, 10, "member", metadata_size=500)]
     assert found_in(partition(commits)) == []

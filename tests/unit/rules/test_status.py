@@ -51,6 +51,20 @@ def test_a_commit_beyond_the_end_is_named_first():
     assert status((10, 20), (30, 20)) is Status.BEYOND
 
 
+def test_records_deleted_unread_are_named_before_the_standstill_that_cost_them():
+    samples = [Sample(index * 20_000, 20, 100, 60, lost=40) for index in range(5)]
+    assert partition_status(samples, is_active=False) is Status.LOST
+
+
+def test_a_log_without_records_is_no_stall_whatever_was_committed():
+    for committed in (None, 100):
+        samples = [Sample(index * 20_000, committed, 100, 100) for index in range(5)]
+        assert partition_status(samples, is_active=True) is Status.OK
+    # What was deleted had been done ahead.
+    samples = [Sample(index * 20_000, 20, 100, 100) for index in range(5)]
+    assert partition_status(samples, is_active=True) is Status.OK
+
+
 def test_too_few_looks_are_no_verdict():
     assert partition_status([], is_active=True) is Status.UNKNOWN
     assert status((0, 10)) is Status.UNKNOWN

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.spark import source_errors
-from seamark.spark.first_unread import time_in_batch
 from seamark.spark.limits import at_most, waiting
 from seamark.spark.offset_document import SourceOffsets, TopicOffsets, read_document, write_document
 from seamark.spark.ranges import OffsetRange, split
 from seamark.topic_partition import TopicPartition
-from seamark.wire.record_batch import LOG_APPEND_TIME, BatchHeader
 
 offset = st.integers(0, 2**63 - 1)
 topic_offsets = st.dictionaries(st.integers(0, 200), st.tuples(offset, offset), max_size=6).map(
@@ -126,19 +124,6 @@ def test_a_limit_is_shared_and_starves_nobody(found, limit):
     taken = sum(end - begin[each] for each, end in ends.items())
     assert taken <= max(limit, len(sizes)) or taken <= limit + len(sizes)
     assert at_most(None, begin, heads) == {each: heads[each] for each in sizes}
-
-
-def header(base, delta, first_ms, newest_ms, attributes=0):
-    return BatchHeader(base, 100, 0, 2, 0, attributes, delta, first_ms, newest_ms, -1, -1, -1, delta + 1)
-
-
-def test_the_time_of_a_record_is_taken_from_its_batch():
-    assert time_in_batch(header(10, 10, 1000, 3000), 10) == 1000
-    assert time_in_batch(header(10, 10, 1000, 3000), 15) == 2000
-    assert time_in_batch(header(10, 10, 1000, 3000), 99) == 3000
-    assert time_in_batch(header(10, 0, 1000, 1000), 10) == 1000
-    assert time_in_batch(header(10, 10, 1000, 3000, LOG_APPEND_TIME), 10) == 3000
-    assert time_in_batch(header(10, 10, -1, -1), 10) is None
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from seamark.rules.findings.history import (
     Origin,
     PartitionHistory,
 )
+from seamark.rules.findings.loss_rules import records_lost
 from seamark.rules.findings.move_rules import beyond_end, expired, forward_jump, moved_from_outside, rewind
 from seamark.rules.findings.pace_rules import commits_too_often, metadata_near_limit, slow_drain, stall, stop
 from seamark.rules.findings.severity import KINDS, SEVERITIES, Severity, severity_of
@@ -41,6 +42,7 @@ PARTITION_RULES = (
     forward_jump,
     moved_from_outside,
     beyond_end,
+    records_lost,
     expired,
     stall,
     stop,

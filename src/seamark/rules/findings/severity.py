@@ -16,6 +16,7 @@ _OF_KIND: dict[str, Severity] = {
     "blocked": "critical",
     "forward jump": "critical",
     "beyond the end": "critical",
+    "records lost": "critical",
     "expired": "critical",
     "never committed": "critical",
     # Records are read again, late, or with trouble.

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 FORMAT = "seamark-report"
 VERSION = 1
 PARTITION_COLUMNS = (
-    "topic", "partition", "committed", "log_end", "lag", "time_lag_ms", "time_lag_error_ms", "method", "commits",
-    "outside", "first_offset", "read", "moved", "last_offset", "written", "last_commit_ms", "lag_points",
+    "topic", "partition", "committed", "log_end", "lag", "lost", "unfinished", "beyond", "time_lag_ms",
+    "time_lag_error_ms", "method", "commits", "outside", "first_offset", "read", "moved", "last_offset", "written",
+    "last_commit_ms", "lag_points",
     "commit_points",
 )  # fmt: skip
 REBALANCE_COLUMNS = ("at_ms", "generation", "members", "joined", "gone", "duration_ms")
@@ -43,8 +44,8 @@ REBALANCE_COLUMNS = ("at_ms", "generation", "members", "joined", "gone", "durati
 _FAR = 0.01
 # Of a group's numbers, those that the report gives as they are.
 _GROUP_FIELDS = (
-    "type", "state", "members", "partitions", "commits", "outside", "read", "rebalances", "lag", "time_lag_ms",
-    "time_lag_error_ms", "method", "last_commit_ms",
+    "type", "state", "members", "partitions", "commits", "outside", "read", "rebalances", "lag", "lost", "unfinished",
+    "beyond", "time_lag_ms", "time_lag_error_ms", "method", "last_commit_ms",
 )  # fmt: skip
 
 

@@ -49,7 +49,8 @@ def lag_series_of_groups(looks: DataFrame, span: Span) -> dict[Key, Values]:
 def _last(looks: DataFrame, span: Span) -> DataFrame:
     from pyspark.sql import functions as F
 
-    known = _placed(looks, span).where("lag is not null")
+    # A negative lag is of an offset beyond the log's end: that is a finding, and no chart of what is to be read.
+    known = _placed(looks, span).where("lag >= 0")
     return known.groupBy(*KEY, "point").agg(F.max_by("lag", "at_ms").alias("lag"))
 
 

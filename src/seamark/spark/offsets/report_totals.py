@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from seamark.spark.offsets.lake import Lake
 
 KEY = ("group", "topic", "partition")
+_LATE = ("time_lag_ms", "time_lag_error_ms", "method")
+# Offsets of the last commit's done-ahead map from {low} up to below {high}; none if the look saw another commit.
+_AHEAD = (
+    "aggregate(if(last_offset <=> committed, coalesce(last_ahead, array()), array()), 0L,"
+    " (sum, each) -> sum + greatest(0L, least(each.end, {high}) - greatest(each.start, {low})))"
+)
+# What the lag hides, as seamark.rules.lag counts it; each may ask for those before it.
+_LAG_PARTS = {
+    "beyond": "greatest(0L, committed - log_end)",
+    "lost": (
+        "if(beyond = 0 and committed < log_start,"
+        f" log_start - committed - {_AHEAD.format(low='committed', high='log_start')}, if(lag is null, null, 0L))"
+    ),
+    "unfinished": f"if(beyond = 0, lag - lost - {_AHEAD.format(low='committed', high='log_end')}, null)",
+}
 
 
 class Tables(NamedTuple):
@@ -58,20 +73,22 @@ def partition_totals(tables: Tables) -> DataFrame:
         F.max("at_ms").alias("last_commit_ms"),
         F.min_by("offset", in_order).alias("first_offset"),
         F.max_by("offset", in_order).alias("last_offset"),
+        F.max_by("done_ahead", in_order).alias("last_ahead"),
     )
     moved = F.col("last_offset") - F.col("first_offset") - F.col("read")
     behind = tables.lag.groupBy(*KEY).agg(
-        F.max_by(F.struct("committed", "log_end", "lag", "time_lag_ms", "time_lag_error_ms", "method"), "at_ms").alias(
-            "last"
-        )
+        F.max_by(F.struct("committed", "log_start", "log_end", "lag", *_LATE), "at_ms").alias("last")
     )
     written = tables.log_ends.groupBy("topic", "partition").agg(
         (F.max_by("log_end", "at_ms") - F.min_by("log_end", "at_ms")).alias("written")
     )
     both = committed.join(behind.select(*KEY, "last.*"), list(KEY), "full_outer")
-    return both.join(written, ["topic", "partition"], "left").select(
-        *KEY, F.coalesce("committed", "last_offset").alias("committed"), "log_end", "lag", "time_lag_ms",
-        "time_lag_error_ms", "method", F.coalesce("commits", F.lit(0)).alias("commits"),
+    known = both.join(written, ["topic", "partition"], "left")
+    for name, expression in _LAG_PARTS.items():
+        known = known.withColumn(name, F.expr(expression))
+    return known.select(
+        *KEY, F.coalesce("committed", "last_offset").alias("committed"), "log_end", "lag", "lost", "unfinished",
+        "beyond", *_LATE, F.coalesce("commits", F.lit(0)).alias("commits"),
         F.coalesce("outside", F.lit(0)).alias("outside"), "first_offset", F.coalesce("read", F.lit(0)).alias("read"),
         moved.alias("moved"), "last_offset", "written", "last_commit_ms",
     )  # fmt: skip
@@ -83,11 +100,11 @@ def group_totals(tables: Tables, partitions: DataFrame) -> DataFrame:
 
     summed = partitions.groupBy("group").agg(
         F.count("*").alias("partitions"),
-        *(F.sum(name).alias(name) for name in ("commits", "outside", "read", "lag")),
+        *(F.sum(name).alias(name) for name in ("commits", "outside", "read", "lost", "unfinished", "beyond")),
+        # A negative lag, of an offset beyond the log's end, would hide that of other partitions.
+        F.sum(F.when(F.col("lag") >= 0, F.col("lag"))).alias("lag"),
         F.max("last_commit_ms").alias("last_commit_ms"),
-        F.max_by(F.struct("time_lag_ms", "time_lag_error_ms", "method"), F.coalesce("time_lag_ms", F.lit(-1))).alias(
-            "late"
-        ),
+        F.max_by(F.struct(*_LATE), F.coalesce("time_lag_ms", F.lit(-1))).alias("late"),
     )
     begun = tables.epochs.groupBy("group").agg(
         F.count("*").alias("rebalances"), F.max_by("members", "offsets_offset").alias("seen_members")
@@ -109,5 +126,6 @@ def group_totals(tables: Tables, partitions: DataFrame) -> DataFrame:
         "group", F.col("seen.type").alias("type"), F.col("seen.state").alias("state"),
         F.coalesce("seen.members", "seen_members").alias("members"),
         *(F.coalesce(each, F.lit(0)).alias(each) for each in counts),
-        "lag", "late.time_lag_ms", "late.time_lag_error_ms", "late.method", "last_commit_ms", rank.alias("rank"),
+        "lag", "lost", "unfinished", "beyond", *(f"late.{name}" for name in _LATE), "last_commit_ms",
+        rank.alias("rank"),
     ).where("group is not null")  # fmt: skip

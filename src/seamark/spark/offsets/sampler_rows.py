@@ -1,25 +1,28 @@
 """The rows of one look: what the coordinators say, as columns of ``group_states``, ``log_ends``, ``lag``, ``commits``.
 
-Runs inside a task. Requests are batched by the admin client; the age of the first unread record is narrowed for all
-partitions at once. Whatever does not answer is left out of ``log_ends``, has a lag of null, and is counted.
+Runs inside a task. Requests are batched by the admin client; the age of the first unread record is read for some
+partitions and is a lower bound for the others. Whatever does not answer is left out of ``log_ends``, has a lag of null,
+and is counted.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from seamark.client import Admin
+from seamark.client.errors import ClientError
+from seamark.client.record_times import LogPlace
 from seamark.plans.cluster_reading import read_logs
 from seamark.plans.plan import LogRange
+from seamark.rules.ages import ages_at
 from seamark.rules.lag import lag_of
 from seamark.rules.time_lag import TimeLag
-from seamark.rules.time_probe import ages_at
+from seamark.rules.time_probe import Places
 from seamark.spark.offsets.decode import done_ahead_column
 from seamark.spark.offsets.lake_files import LakeFiles
 from seamark.spark.offsets.sampler import SAMPLED, Look
@@ -27,6 +30,9 @@ from seamark.spark.offsets.schemas import file_schema
 from seamark.topic_partition import TopicPartition
 
 _UNIT = pa.timestamp("ms", tz="UTC")
+# Records that one look reads to know their age, and how long that may take.
+_MOST_READS = 128
+_READ_TIMEOUT_S = 5.0
 
 
 class Standing(NamedTuple):
@@ -85,12 +91,22 @@ def _ages(
     admin: Admin, standings: list[Standing], logs: Mapping[TopicPartition, LogRange], now_ms: int
 ) -> dict[TopicPartition, dict[int, TimeLag]]:
     """How old the records are at which groups stand; groups at the same offset are asked for once."""
-    places: dict[TopicPartition, tuple[set[int], int]] = {}
+    positions: dict[TopicPartition, set[int]] = {}
     for each in standings:
         log = logs.get(each.partition)
-        if log is not None and each.offset is not None:
-            places.setdefault(each.partition, (set(), log.log_end))[0].add(max(each.offset, log.log_start))
-    return ages_at(places, now_ms, admin.list_offsets)
+        if log is not None and each.offset is not None and each.offset <= log.log_end:
+            positions.setdefault(each.partition, set()).add(max(each.offset, log.log_start))
+
+    def read(places: Sequence[tuple[TopicPartition, int]]) -> dict[tuple[TopicPartition, int], int | None]:
+        try:
+            found = admin.record_times((LogPlace(*each) for each in places), timeout=_READ_TIMEOUT_S)
+        except ClientError:
+            # Then all ages are lower bounds, and ``method`` says so.
+            return {}
+        return {(place.partition, place.offset): at_ms for place, at_ms in found.items()}
+
+    places = {partition: Places(some, logs[partition].log_end) for partition, some in positions.items()}
+    return ages_at(places, now_ms, read=read, ask=admin.list_offsets, most_reads=_MOST_READS)
 
 
 def _lag_row(standing: Standing, log: LogRange | None, ages: Mapping[int, TimeLag]) -> dict[str, Any]:
@@ -102,8 +118,8 @@ def _lag_row(standing: Standing, log: LogRange | None, ages: Mapping[int, TimeLa
     }  # fmt: skip
     age = None if standing.offset is None else ages.get(max(standing.offset, log_start or 0))
     if age is not None:
-        error = None if math.isinf(age.error) else round(age.error * 1000)
-        row |= {"time_lag_ms": round(age.seconds * 1000), "time_lag_error_ms": error, "method": age.method}
+        error_ms = 0 if age.is_exact else None
+        row |= {"time_lag_ms": round(age.seconds * 1000), "time_lag_error_ms": error_ms, "method": age.method}
     return row
 
 

@@ -126,10 +126,10 @@ _TABLES: dict[str, _Columns] = {
         ("committed", _LONG, "committed offset; null: none"),
         ("log_start", _LONG, "first offset that can be read"),
         ("log_end", _LONG, "next offset to be written"),
-        ("lag", _LONG, "records to read; null: the partition did not answer"),
+        ("lag", _LONG, "log_end - committed, negative beyond the end; null: nothing committed, or no answer"),
         ("time_lag_ms", _LONG, "age of the first unread record"),
-        ("time_lag_error_ms", _LONG, "the age is wrong by at most this; null: the age is a lower bound"),
-        ("method", _TEXT, "how the age is known: caught up, read, interpolated, at least; null: not known"),
+        ("time_lag_error_ms", _LONG, "0: the age is exact; null: the age is a lower bound"),
+        ("method", _TEXT, "how the age is known: caught up, read, at least; null: not known"),
     ],
     "findings": [
         ("found_time", _TIME, "when the finding was made"),

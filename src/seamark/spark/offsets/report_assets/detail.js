@@ -18,8 +18,9 @@ function groupTiles(group) {
   return make(
     "div",
     { class: "tiles" },
-    tile("Lag", countText(group.lag), "records at the last look"),
-    tile("Behind", lateText(group.time_lag_ms, group.time_lag_error_ms, group.method), lateNote(group.time_lag_ms, group.time_lag_error_ms, group.method)),
+    tile("Lag", countText(group.lag), "log end minus committed, at the last look"),
+    ...lagParts([group], (each) => each).map(([title, value, note, look]) => tile(title, countText(value(group)), note, look)),
+    tile("Behind", lateText(group.time_lag_ms, group.method), lateNote(group.time_lag_ms, group.method)),
     tile("State", group.state || "–", [group.type, group.members === null ? null : `${countText(group.members)} members`].filter(Boolean).join(", ")),
     tile("Commits", countText(group.commits), `the last ${timeText(group.last_commit_ms)}`),
     tile("Read", countText(group.read), "records, from the first commit to the last"),
@@ -77,7 +78,10 @@ function partitionTable(group) {
     ["Committed", (row) => countText(row[P.committed]), true],
     ["Log end", (row) => countText(row[P.log_end]), true],
     ["Lag", (row) => countText(row[P.lag]), true],
-    ["Behind", (row) => lateText(row[P.time_lag_ms], row[P.time_lag_error_ms], row[P.method]), true],
+    ...lagParts(group.shown, (row) => ({ lag: row[P.lag], lost: row[P.lost], unfinished: row[P.unfinished], beyond: row[P.beyond] })).map(
+      ([title, value]) => [title, (row) => countText(value(row)), true],
+    ),
+    ["Behind", (row) => lateText(row[P.time_lag_ms], row[P.method]), true],
     ["Commits", (row) => countText(row[P.commits]), true],
     ["First offset", (row) => countText(row[P.first_offset]), true],
     ["Read", (row) => countText(row[P.read]), true],

@@ -10,6 +10,7 @@ const SHOWN = {
   found: ["with findings", (group) => sum(group.found) > 0],
   critical: ["with critical findings", (group) => group.found[0] > 0],
   behind: ["with lag", (group) => group.lag > 0],
+  lost: ["with lost records", (group) => group.lost > 0],
   moved: ["moved from outside", (group) => group.outside > 0],
   empty: ["without members", (group) => group.members === 0],
 };
@@ -20,8 +21,8 @@ const COLUMNS = [
   ["Findings", found, true, (group) => foundBadges(group)],
   ["State", (group) => group.state || "", false, (group) => group.state || ""],
   ["Members", (group) => group.members, true, (group) => countText(group.members)],
-  ["Lag", (group) => group.lag, true, (group) => countText(group.lag)],
-  ["Behind", (group) => group.time_lag_ms, true, (group) => lateText(group.time_lag_ms, group.time_lag_error_ms, group.method)],
+  ["Lag", (group) => group.lag, true, (group) => lagCell(group)],
+  ["Behind", (group) => group.time_lag_ms, true, (group) => lateText(group.time_lag_ms, group.method)],
   ["Lag over time", null, true, (group) => sparkline(group.lag_points)],
   ["Commits over time", null, true, (group) => heatStrip(group.commit_points)],
   ["Commits", (group) => group.commits, true, (group) => countText(group.commits)],
@@ -29,6 +30,14 @@ const COLUMNS = [
 ];
 const NUMBERS = new Set(["Members", "Lag", "Behind", "Commits", "Rebalances"]);
 const list = { text: "", show: "all", column: null, falls: true, page: 0, rows: groups };
+
+// What the lag hides stands under it: a column each would not fit beside the charts.
+function lagCell(group) {
+  const parts = lagParts([group], (each) => each).map(([title, value, , look]) =>
+    make("small", { class: look }, `${countText(value(group))} ${title.toLowerCase()}`),
+  );
+  return parts.length ? make("div", { class: "stacked" }, countText(group.lag), ...parts) : countText(group.lag);
+}
 
 function severityCount(count, name) {
   return `${countText(count)} ${name}${count === 1 || name === "critical" ? "" : "s"}`;

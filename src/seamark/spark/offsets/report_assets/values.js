@@ -62,15 +62,22 @@ function timeText(ms) {
   return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
 }
 
-function lateText(ms, error, method) {
+// What the lag hides: title, value, what it means, look; those that say something of any of the rows.
+function lagParts(rows, lagOf) {
+  return [
+    ["Lost", (row) => lagOf(row).lost, "records, deleted before they were read", "critical", (lag) => lag.lost > 0],
+    ["Unfinished", (row) => lagOf(row).unfinished, "of the lag, neither lost nor done ahead", null, (lag) => lag.unfinished !== null && lag.unfinished !== lag.lag],
+    ["Beyond the end", (row) => lagOf(row).beyond, "how far the committed offset is past the log's end", "critical", (lag) => lag.beyond > 0],
+  ].filter(([, , , , says]) => rows.some((row) => says(lagOf(row))));
+}
+
+function lateText(ms, method) {
   if (ms === null || ms === undefined) return "–";
   return method === "at least" ? `≥ ${durationText(ms)}` : durationText(ms);
 }
 
-function lateNote(ms, error, method) {
-  if (ms === null || ms === undefined || method === null) return "not known";
-  if (method === "interpolated") return `interpolated, ± ${durationText(error)}`;
-  return method;
+function lateNote(ms, method) {
+  return ms === null || ms === undefined || method === null ? "not known" : method;
 }
 
 const pointTime = (point) => report.from_ms + point * report.step_ms;
