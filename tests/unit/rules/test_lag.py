@@ -2,10 +2,9 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
 
 from seamark.rules.lag import Basis, Lag, lag_of, total, total_unfinished
 from seamark.rules.time_lag import Sample, age_of, seconds_to_catch_up
