@@ -316,8 +316,8 @@ UNTESTED: dict[str, str] = {
         "keys are refused (B13)."
     ),
     "B16": (
-        "All nodes of the embedded broker share one store and have one listener each; there is no cache per "
-        "listener to look in."
+        "There is no cache of metadata: one store has the topic for all nodes. "
+        "The listener is checked with the leader (B19)."
     ),
     "B18": (
         "The offsets topic of the embedded broker is there or is made (B17); its metadata has no error state "
@@ -332,6 +332,9 @@ UNTESTED: dict[str, str] = {
     "K4": "As K1: positions are looked up on the thread of the network, and a poll that waits does not delay them.",
     "K17": "A remark about page caches and zero-copy in brokers on the JVM; nothing that could be observed here.",
     "L5": "The embedded broker has no quotas: the topic is made at once (B17).",
+    "N1": "A list of settings; each is tested where it has its effect, such as C25, C26, I5, J5 and J3.",
+    "N2": "As N1: the settings are tested where they have their effect, such as D4, D6, D16 and K8.",
+    "N3": "A warning about the samples; our programs are run whole by the tests of I21 to I23 and I31.",
     "N5": "A list of parts; each part is tested under its own letter.",
     "N6": (
         "Context: the client speaks the classic protocol; groups of the newer one are listed, described and "

@@ -17,7 +17,7 @@ def run(*arguments, timeout=60):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
-# covers: I31, A2, B1, B6, B7, B8, N3
+# covers: I31, A2, B1, B6, B7, B8
 def test_it_commits_two_partitions_and_fetches_one(kafka_like, admin, fresh_name):
     group, topic = fresh_name("demoGroup"), fresh_name("demoTopic")
     admin.create_topics([NewTopic(topic, 2)]).raise_if_failed()

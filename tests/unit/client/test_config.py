@@ -28,7 +28,7 @@ def refusal(config_class, options, keywords=None):
     return caught.value
 
 
-# covers: I5, K8, J5, J7, I28, I30, J3, N1, N2
+# covers: I5, K8, J5, J7, I28, I30, J3
 @pytest.mark.parametrize(
     ("config", "key", "value"),
     [
