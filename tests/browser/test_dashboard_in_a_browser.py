@@ -132,7 +132,7 @@ def test_a_group_beyond_the_end_and_a_blocked_record_are_explained(page, picture
 
 def test_lost_records_are_named_in_the_list_and_explained_on_the_page_of_the_group(page, picture):
     filtered(page, "losing")
-    page.get_by_text("40 records were deleted before they were read").wait_for()
+    page.get_by_text("40 records deleted before being read").wait_for()
     picture("losing-listed")
     page.get_by_role("link", name="losing", exact=True).click()
     page.get_by_text("they were older than the topic keeps them").wait_for()

@@ -7,6 +7,7 @@ because a shell has no place for an error in the middle of a line.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,9 +43,13 @@ def completion(shell: _Shell) -> None:
 
 
 def answer_the_shell() -> None:
-    """Get ready for the question of a completion script, which the command line then answers."""
+    """Get ready for the question of a completion script, which the command line then answers.
+
+    Nothing is logged: standard error would be written into the line that is being typed.
+    """
     from typer.completion import completion_init  # type: ignore[attr-defined] # as above
 
+    logging.disable()
     completion_init()
 
 

@@ -16,6 +16,7 @@ from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -204,7 +205,9 @@ def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
             elif each.bounds.error:
                 yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)
             elif ahead := each.lag.done_ahead:
-                text = f"{ahead} records of the lag are done ahead, {each.lag.unfinished} are unfinished"
+                text = (
+                    f"{counted(ahead, 'record')} of the lag done ahead, {number_text(each.lag.unfinished)} unfinished"
+                )
                 yield Note(f"group {view.group_id!r}, {each.partition}", text, False)
 
 

@@ -20,6 +20,7 @@ from seamark.cli.durations import duration_text, seconds_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, Form, chosen_form
+from seamark.counts import counted
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _over(row: LagRow, limit: tuple[int | None, float | None]) -> Iterator[str]:
     if row.beyond:
         yield f"{where} has committed {row.beyond} beyond the end of {topic}"
     if row.lost:
-        yield f"{where} has lost {row.lost} records of {topic}: they were deleted before it had read them"
+        yield f"{where} has lost {counted(row.lost, 'record')} of {topic}, deleted before being read"
     if (records is not None and row.records is not None and row.records > records) or (
         seconds is not None and row.time is not None and row.time.seconds > seconds
     ):

@@ -57,7 +57,7 @@ class Reachability:
         found.timer.cancel()
         if found.is_said:
             seconds = time.monotonic() - found.since
-            text = f"{address} is reached again, after {seconds:.0f} s"
+            text = f"{address} can be reached again, after {seconds:.0f} s"
             self._log.say(logging.WARNING, "reached", text, address=address)
 
     def close(self) -> None:
@@ -75,6 +75,6 @@ class Reachability:
         found.is_said = True
         seconds = time.monotonic() - found.since
         reason = connection.progress if connection.last_error is None else connection.last_error.reason
-        text = f"{address} cannot be reached for {seconds:.0f} s now, and is tried again: {reason}"
+        text = f"{address} has been unreachable for {seconds:.0f} s, still trying: {reason}"
         self._log.say(logging.WARNING, "unreachable", text, address=address, reason=reason)
         found.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._look, address)

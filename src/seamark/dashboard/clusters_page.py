@@ -26,7 +26,7 @@ def _card(name: str, sight: Sight) -> Markup:
         lost = sum(row.lost for row in board.rows)
         said = [
             tag("p", f"{counted(len(board.rows), 'group')}, {counted(lag, 'record')} behind in all"),
-            tag("p", f"{counted(lost, 'record')} deleted before they were read", class_="problem") if lost else None,
+            tag("p", f"{counted(lost, 'record')} deleted before being read", class_="problem") if lost else None,
             tag(
                 "p",
                 [

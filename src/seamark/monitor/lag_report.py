@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from seamark.counts import counted
 from seamark.monitor.scan import GroupView, PartitionView, Scan
 from seamark.rules.lag import Basis, loss_text, total, total_unfinished
 from seamark.rules.time_lag import TimeLag
@@ -77,18 +78,14 @@ def group_remark(view: GroupView) -> str:
     """What the sums over a group's partitions hide."""
     parts = [view.error or ""]
     if beyond := sum(each.lag.beyond > 0 for each in view.partitions):
-        parts.append(f"{_partitions(beyond)} committed beyond the log's end, by {view.beyond} in all")
+        parts.append(f"{counted(beyond, 'partition')} committed beyond the log's end, by {view.beyond} in all")
     if view.lost:
-        parts.append(f"{view.lost} records were deleted before they were read")
+        parts.append(f"{counted(view.lost, 'record')} deleted before being read")
     if unknown := view.partitions_unknown:
-        parts.append(f"{_partitions(unknown)} not answering")
+        parts.append(f"{counted(unknown, 'partition')} not answering")
     if uncommitted := view.partitions_uncommitted:
-        parts.append(f"{_partitions(uncommitted)} without a committed offset")
+        parts.append(f"{counted(uncommitted, 'partition')} without a committed offset")
     return "; ".join(part for part in parts if part)
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def furthest(times: Iterable[TimeLag | None]) -> TimeLag | None:

@@ -15,6 +15,8 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from seamark.counts import counted
+
 
 class Basis(enum.Enum):
     """What the number of records was counted from."""
@@ -107,11 +109,11 @@ def loss_text(lag: Lag) -> str:
     """What is wrong with an offset that the log does not hold; empty if nothing is.
 
     >>> loss_text(lag_of(20, 60, 100)), loss_text(lag_of(130, 0, 100)), loss_text(lag_of(20, 0, 100))
-    ('40 records were deleted before they were read', "the committed offset is 30 beyond the log's end", '')
+    ('40 records deleted before being read', "the committed offset is 30 beyond the log's end", '')
     """
     if lag.beyond:
         return f"the committed offset is {lag.beyond} beyond the log's end"
-    return f"{lag.lost} records were deleted before they were read" if lag.lost else ""
+    return f"{counted(lag.lost, 'record')} deleted before being read" if lag.lost else ""
 
 
 def _within(ranges: Iterable[tuple[int, int]], low: int, high: int) -> int:

@@ -126,10 +126,10 @@ def test_lost_and_unfinished_records_are_shown_where_there_are_some(cluster, sig
     browser = Browser(dashboard_of())
     browser.log_in()
     listed = browser.get("/c/main/groups").text
-    assert "40 records were deleted before they were read" in listed
+    assert "40 records deleted before being read" in listed
     assert "records lost" in listed
     text = browser.get(of_group("harmed")).text
-    assert "40 records were deleted before they were read: they were older than the topic keeps them" in text
+    assert "40 records deleted before being read: they were older than the topic keeps them" in text
     for title, numbers in (("Lag", ["80", "30"]), ("Lost", ["40", "0"]), ("Unfinished", ["40", "5"])):
         assert shown_numbers(text, title) == numbers
         assert f'<span class="quiet">{title}</span>' in text

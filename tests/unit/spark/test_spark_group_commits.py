@@ -130,7 +130,7 @@ def test_a_restart_behind_the_group_has_nothing_to_commit_until_it_has_caught_up
     assert commits.durable(at(cluster, 100), 0)
     assert (group(cluster), commits.status) == (
         300,
-        "held back: the group is ahead of the checkpoint on 1 partitions, such as orders-0 (300, the checkpoint 100)",
+        "held back: the group is ahead of the checkpoint on 1 partition, such as orders-0 (300, the checkpoint 100)",
     )
     assert commits.durable(at(cluster, 310), 1)
     assert (group(cluster), commits.status) == (310, "ok")

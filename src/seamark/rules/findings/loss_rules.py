@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from seamark.counts import counted
 from seamark.rules.findings.finding import Finding, Parameters
 from seamark.rules.findings.history import Commit, LogSample, PartitionHistory
 
@@ -46,8 +47,8 @@ def _finding(
 ) -> Finding:
     return Finding(
         "records lost", history.group, history.topic, history.partition, from_ms, until_ms,
-        f"{lost} records of {history.topic}-{history.partition} were deleted before they were read: {commit.offset} was"
-        f" committed, and the log starts at {sample.log_start}",
+        f"{counted(lost, 'record')} of {history.topic}-{history.partition} deleted before being read: the committed offset"
+        f" was {commit.offset}, and the log starts at {sample.log_start}",
         "Keep records for longer (retention.ms, retention.bytes), or let the group catch up sooner.",
         lost, {"committed": commit.offset, "log_start": sample.log_start},
     )  # fmt: skip
