@@ -1,7 +1,7 @@
-"""What a command shows of the log while it works: warnings, on standard error, each once.
+"""What a command shows of its clients' log while it works: warnings, on standard error, each once.
 
 A command may use several clients, each of which says that it cannot reach the same address; a person wants to read it
-once.
+once. What other parts log is left to Python's own rules.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-_CLIENT = "seamark.client"
 
 
 class _OnStandardError(logging.Handler):
@@ -23,14 +21,15 @@ class _OnStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if self._is_news(record):
-                # What has no words of its own for a person is written as Python would write it without this handler.
-                prefix = "seamark: " if record.name == _CLIENT else ""
-                sys.stderr.write(f"{prefix}{self.format(record)}\n")
+                sys.stderr.write(f"seamark: {self.format(record)}\n")
                 sys.stderr.flush()
         except Exception:  # noqa: BLE001 - as every handler: a line that cannot be written stops no command
             self.handleError(record)
 
     def _is_news(self, record: logging.LogRecord) -> bool:
+        if not logging.getLogger("seamark").propagate:
+            # The quickstart keeps the whole log in a file, off its screen.
+            return False
         event, address = getattr(record, "event", None), getattr(record, "address", "")
         if event == "unreachable":
             is_news = address not in self._unreachable
@@ -45,9 +44,9 @@ class _OnStandardError(logging.Handler):
 
 @contextmanager
 def warnings_shown() -> Iterator[None]:
-    root, handler = logging.getLogger(), _OnStandardError()
-    root.addHandler(handler)
+    logger, handler = logging.getLogger("seamark.client"), _OnStandardError()
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(handler)
+        logger.removeHandler(handler)

@@ -401,6 +401,10 @@ class NetworkClient:
         # Transports that were aborted close their sockets in the next round of the loop.
         await asyncio.sleep(0)
 
+    def rest(self, *, is_resting: bool) -> None:
+        """Nobody uses the client for now: what it cannot reach meanwhile is not worth a line. From any thread."""
+        self._reachability.is_silent = is_resting
+
     @property
     def is_closed(self) -> bool:
         return self._is_closed

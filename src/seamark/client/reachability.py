@@ -35,6 +35,8 @@ class _Trying:
 class Reachability:
     def __init__(self, log: ClientLog) -> None:
         self._log = log
+        # Set while nobody uses the client.
+        self.is_silent = False
         self._trying: dict[str, _Trying] = {}
 
     def attempted(self, connection: NodeConnection) -> None:
@@ -69,7 +71,7 @@ class Reachability:
         found = self._trying[address]
         connection = found.connection
         is_given_up = not connection.is_connecting and time.monotonic() - found.last_attempt > _GIVEN_UP_S
-        if is_given_up or connection.is_closed:
+        if is_given_up or connection.is_closed or self.is_silent:
             del self._trying[address]
             return
         found.is_said = True

@@ -30,11 +30,13 @@ def connection(config: ConsumerConfig) -> Iterator[NetworkClient]:
         _idle.clear()
         _owner = os.getpid()
     taken = _idle.pop(config, None) or NetworkClient(config)
+    taken.rest(is_resting=False)
     try:
         yield taken
     except BaseException:
         _close(taken)
         raise
+    taken.rest(is_resting=True)
     _idle[config] = taken
     while len(_idle) > _MOST:
         _close(_idle.pop(next(iter(_idle))))
