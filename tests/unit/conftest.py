@@ -11,6 +11,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ _DOORS = [
         for name in ("create_connection", "create_server", "create_datagram_endpoint")
     ),
 ]
+_HERE = Path(__file__).parent
 _tried_by_test = pytest.StashKey[list[str]]()
 
 
@@ -34,7 +36,9 @@ class SocketOpened(RuntimeError):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Around the fixtures as well, whatever their scope."""
+    """Around the fixtures as well, whatever their scope; pytest calls this hook for the tests of all folders."""
+    if not item.path.is_relative_to(_HERE):
+        return (yield)
     tried = item.stash.setdefault(_tried_by_test, [])
     left_behind = set(threading.enumerate()) - {threading.current_thread()}
 
