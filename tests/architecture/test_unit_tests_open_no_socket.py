@@ -57,18 +57,31 @@ def test_keeps_the_rule(new_loop):
 """
 
 
+ELSEWHERE = """
+import socket
+
+
+def test_serves_in_another_folder():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        pass
+"""
+
+
 def test_a_unit_test_that_opens_a_socket_fails_and_any_other_passes(tmp_path):
-    shutil.copy(GUARD, tmp_path / "conftest.py")
-    (tmp_path / "test_them.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", "--tb=line", "test_them.py"]
+    # In one run with tests of other folders, before and after: the guard is not theirs.
+    for folder, text in (("a_part", ELSEWHERE), ("unit", TESTS), ("z_part", ELSEWHERE)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text(text)
+    shutil.copy(GUARD, tmp_path / "unit" / "conftest.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", "--tb=line", "."]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     outcomes = {}
     for line in ran.stdout.splitlines():
-        outcome, _, name = line.partition(" test_them.py::")
-        if name:
-            outcomes.setdefault(outcome, set()).add(name.partition("[")[0].partition(" ")[0])
-    assert outcomes == {
-        "FAILED": {"test_connects", "test_connects_and_hides_it", "test_serves_on_a_loop"},
-        "ERROR": {"test_has_a_broker"},
-        "PASSED": {"test_keeps_the_rule"},
+        outcome, _, name = line.partition(" ")
+        if outcome in ("FAILED", "ERROR", "PASSED") and "::" in name:
+            outcomes.setdefault(outcome, []).append(name.partition("::")[2].partition("[")[0].partition(" ")[0])
+    assert {outcome: sorted(names) for outcome, names in outcomes.items()} == {
+        "FAILED": ["test_connects", "test_connects_and_hides_it", *["test_serves_on_a_loop"] * 2],
+        "ERROR": ["test_has_a_broker"],
+        "PASSED": [*["test_keeps_the_rule"] * 2, *["test_serves_in_another_folder"] * 2],
     }, ran.stdout
