@@ -118,7 +118,7 @@ def test_a_command_says_on_standard_error_what_it_cannot_reach(dead_address, arg
     assert ended.returncode == 1
     lines = ended.stderr.splitlines()
     assert lines[0].startswith("seamark: ")
-    assert f"{dead_address} cannot be reached" in lines[0]
+    assert f"{dead_address} has been unreachable" in lines[0]
     assert "connection refused" in lines[0]
     assert len([line for line in lines if "has been unreachable for" in line]) == 1
 

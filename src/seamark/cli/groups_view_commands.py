@@ -205,9 +205,8 @@ def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
             elif each.bounds.error:
                 yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)
             elif ahead := each.lag.done_ahead:
-                text = (
-                    f"{counted(ahead, 'record')} of the lag done ahead, {number_text(each.lag.unfinished)} unfinished"
-                )
+                left = number_text(each.lag.unfinished or 0)
+                text = f"{counted(ahead, 'record')} of the lag done ahead, {left} unfinished"
                 yield Note(f"group {view.group_id!r}, {each.partition}", text, False)
 
 

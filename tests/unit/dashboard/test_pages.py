@@ -146,7 +146,7 @@ def test_a_group_with_lost_records_reaches_the_webhook_whatever_its_lag(cluster,
     sight.look_once()
     (alert,) = [each for each in told if each.group == "harmed"]
     assert (alert.state, alert.trouble.status) == ("firing", "records lost")
-    assert "40 records were deleted" in alert.text
+    assert "40 records deleted" in alert.text
 
 
 def test_rebalances_and_rewinds_are_written_down_and_shown(cluster, sight, browser):

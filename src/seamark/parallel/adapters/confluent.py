@@ -19,13 +19,19 @@ from typing import Any, NamedTuple
 
 from seamark.client.records_api import Record
 from seamark.errors import MissingExtra, SeamarkError
+from seamark.parallel.adapters.confluent_errors import (
+    ConfluentError,
+    commit_error,
+    is_for_all,
+    not_sent,
+    raise_if_fatal,
+)
 from seamark.parallel.adapters.confluent_start import StartChecks
 from seamark.parallel.ports import (
     NO_EPOCH,
     CommitDone,
     Committed,
     Headers,
-    MetadataTooLong,
     Polled,
     ProduceDone,
     Rebalance,
@@ -61,29 +67,6 @@ _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.02
 _COMMITTED_S = 30.0
 _ANSWER_S = 90.0
 _MANY = 10_000
-# Errors about the member or its group: they hold for every partition of a commit.
-_FOR_ALL: frozenset[int] = frozenset()
-if confluent_kafka is not None:
-    _codes = confluent_kafka.KafkaError
-    _FOR_ALL = frozenset(
-        {
-            _codes.ILLEGAL_GENERATION,
-            _codes.UNKNOWN_MEMBER_ID,
-            _codes.FENCED_INSTANCE_ID,
-            _codes.REBALANCE_IN_PROGRESS,
-            _codes.GROUP_AUTHORIZATION_FAILED,
-            _codes._STATE,
-        }
-    )
-
-
-class ConfluentError(SeamarkError):
-    """What confluent-kafka said, with its own error in ``cause``; ``is_retriable`` is its own opinion."""
-
-    def __init__(self, what: str, cause: Any) -> None:
-        super().__init__(f"{what}: {cause.str() if hasattr(cause, 'str') else cause}")
-        self.cause = cause
-        self.is_retriable = bool(hasattr(cause, "retriable") and cause.retriable())
 
 
 class _Sent(NamedTuple):
@@ -191,7 +174,7 @@ class ConfluentPort:
                 if error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
                     ends[place] = message.offset()
                 else:
-                    _judge(error)
+                    raise_if_fatal(error)
                 continue
             kind, stamp = message.timestamp()
             record = Record(
@@ -262,7 +245,7 @@ class ConfluentPort:
             self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=True)
         except (confluent_kafka.KafkaException, RuntimeError) as error:
             self._sent.remove(sent)
-            self._finished.append(partial(done, dict.fromkeys(offsets, _not_sent(error))))
+            self._finished.append(partial(done, dict.fromkeys(offsets, not_sent(error))))
         return {}
 
     def _commit_ended(self, error: Any, partitions: Sequence[Any]) -> None:
@@ -273,8 +256,8 @@ class ConfluentPort:
         if sent is None:
             return
         self._sent.remove(sent)
-        if error is None or len(found) == 1 or _is_for_all(error):
-            wrong = None if error is None else _commit_error("the commit", error)
+        if error is None or len(found) == 1 or is_for_all(error):
+            wrong = None if error is None else commit_error("the commit", error)
             self._finished.append(partial(sent.done, dict.fromkeys(found, wrong)))
         else:
             self._finished.append(partial(self._say_each, sent, error))
@@ -285,17 +268,17 @@ class ConfluentPort:
             sent.done(self._one_by_one(sent.offsets))
         else:
             # A later commit must not be undone.
-            sent.done(dict.fromkeys(sent.offsets, _commit_error("the commit", error)))
+            sent.done(dict.fromkeys(sent.offsets, commit_error("the commit", error)))
 
     def _commit_and_wait(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
         try:
             self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=False)
         except confluent_kafka.KafkaException as error:
-            if len(offsets) > 1 and not _is_for_all(error.args[0]):
+            if len(offsets) > 1 and not is_for_all(error.args[0]):
                 return self._one_by_one(offsets)
-            return dict.fromkeys(offsets, _commit_error("the commit", error.args[0]))
+            return dict.fromkeys(offsets, commit_error("the commit", error.args[0]))
         except RuntimeError as error:
-            return dict.fromkeys(offsets, _not_sent(error))
+            return dict.fromkeys(offsets, not_sent(error))
         return dict.fromkeys(offsets)
 
     def _one_by_one(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
@@ -398,36 +381,3 @@ def _read_committed(partition: Any) -> Committed:
 
 def _epoch(told: int | None) -> int:
     return NO_EPOCH if told is None else told
-
-
-def _is_for_all(error: Any) -> bool:
-    return bool(error.retriable() or error.code() in _FOR_ALL)
-
-
-def _not_sent(error: Exception) -> BaseException:
-    cause = error.args[0] if isinstance(error, confluent_kafka.KafkaException) else error
-    return ConfluentError("the commit was not sent", cause)
-
-
-def _commit_error(what: str, error: Any) -> BaseException:
-    codes = confluent_kafka.KafkaError
-    if error.code() in (codes.OFFSET_METADATA_TOO_LARGE, codes.INVALID_COMMIT_OFFSET_SIZE):
-        return MetadataTooLong(f"{what}: {error.str()}")
-    return ConfluentError(what, error)
-
-
-def _judge(error: Any) -> None:
-    """Most errors between the records tell of troubles that it overcomes by itself; the others end the consumer."""
-    codes = confluent_kafka.KafkaError
-    if error.fatal() or error.code() in (
-        codes.TOPIC_AUTHORIZATION_FAILED,
-        codes.GROUP_AUTHORIZATION_FAILED,
-        codes._AUTHENTICATION,
-        codes._AUTO_OFFSET_RESET,
-        codes._BAD_MSG,
-        # A damaged log does not heal: the broker's word for it, and librdkafka's for a batch that it would step over.
-        codes.INVALID_MSG,
-        codes._NOT_IMPLEMENTED,
-    ):
-        raise ConfluentError("confluent-kafka cannot go on", error)
-    _log.warning("confluent-kafka: %s", error.str())
