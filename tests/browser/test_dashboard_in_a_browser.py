@@ -196,6 +196,7 @@ def test_an_address_stays_in_one_line(page, address):
     page.goto(f"{address}/c/main/group?id=billing")
     tile = page.locator("strong.address")
     assert re.fullmatch(r"127\.0\.0\.1:\d+", tile.inner_text())
+    page.wait_for_function("getComputedStyle(document.body).lineHeight != 'normal'")
     lines = "element => element.getBoundingClientRect().height / parseFloat(getComputedStyle(element).lineHeight)"
     assert tile.evaluate(lines) < 1.5
     assert tile.evaluate("element => element.scrollWidth <= element.clientWidth")

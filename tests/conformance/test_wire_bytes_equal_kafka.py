@@ -25,6 +25,7 @@ from seamark.wire.records import decode_batch, encode_batch, scan_batches
 from seamark.wire.schema import ZERO_UUID, Message
 from tests.support.capture import Wire
 from tests.support.maven import NEWEST_KAFKA
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -59,6 +60,12 @@ def demo_topic(apache_kafka_any):
     topic = CreateTopicsRequestTopic(name="demoTopic", num_partitions=2, replication_factor=1)
     created = ask(apache_kafka_any.bootstrap, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
     assert created.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    def is_known() -> bool:
+        """The controller answers before the broker has heard of the topic."""
+        return "demoTopic" in {each.name for each in ask(apache_kafka_any.bootstrap, MetadataRequest(), 4).topics}
+
+    eventually(is_known, "the broker to know the topic")
     return "demoTopic"
 
 

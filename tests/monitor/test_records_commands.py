@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from seamark.counts import counted
+
 AT_MS = int(time.time() * 1000) - 1000
 
 
@@ -115,7 +117,7 @@ def test_a_line_that_is_no_record_is_named_and_what_came_before_it_is_stored(
     code, _, err = seamark("produce", topic, "--as", form, "--file", "in", *(["--key-ends", "="] * (form == "lines")))
     stored = 1 if form == "csv" else 2
     assert code == 2
-    assert f"{stored} records are stored in topic {topic!r}\n" in err
+    assert f"{counted(stored, 'record')} stored in topic {topic!r}\n" in err
     assert sentence in err
     assert len(seamark("consume", topic)[1].splitlines()) == stored
 
@@ -126,5 +128,5 @@ def test_records_that_the_broker_refuses_end_the_command_with_how_many_were_stor
     (tmp_path / "in").write_text("\n".join(lines))
     code, _, err = seamark("produce", topic, "--as", "json", "--file", "in", "-o", "batch.size=100")
     assert code == 1
-    assert f"2 records are stored in topic {topic!r}" in err
+    assert f"2 records stored in topic {topic!r}" in err
     assert f"1 of 3 records were not delivered: 1 to topic {topic!r}: " in err

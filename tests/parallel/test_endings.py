@@ -141,6 +141,21 @@ def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
     assert any(message.endswith("; it is skipped") for message in caplog.messages)
 
 
+def test_a_start_that_was_interrupted_leaves_nothing_to_wait_for(topic, monkeypatch):
+    """Ctrl-C before the consumer's thread began: stop, and the end of the program, waited for ever."""
+    interrupted = topic.consumer(lambda record: None)
+
+    def interrupt(thread):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seamark.parallel.consumer._UNOWNED_S", 0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted._own_thread().start()
+    assert interrupted.stop() is None
+
+
 def test_a_consumer_that_was_never_started_is_stopped_in_silence(topic):
     consumer = topic.consumer()
     assert consumer.stop() is None

@@ -149,7 +149,7 @@ def test_an_address_that_cannot_be_listened_at_is_one_sentence():
 
 def test_progress_is_one_line_with_rate_lag_and_stalls():
     assert progress_text(STATUS, 1_234.4) == (
-        "billing: 50 done, 1,234/s, 4 in flight, lag 83, 1 retrying, 1 dead letters, 1 paused, "
+        "billing: 50 done, 1,234/s, 4 in flight, lag 83, 1 retrying, 1 dead letter, 1 paused, "
         '1 stalled, the oldest or"ders-0 @ 17 for 75 s'
     )
     calm = Status(State.STOPPING, "billing", tally={"done": 7})

@@ -19,8 +19,8 @@ def outcome(prefix="", **changed):
         "cluster": "127.0.0.1:9092",
         "topic": f"{prefix}orders",
         "groups": (
-            GroupOutcome(f"{prefix}billing", 20_000, 0, 20_000, 0, 0, ()),
-            GroupOutcome(f"{prefix}reports", 20_000, 1_000, 20_000, 0, 0, ("moved from outside", "rewind")),
+            GroupOutcome(f"{prefix}billing", 20_000, 0, 20_000, 0, 0, 0, ()),
+            GroupOutcome(f"{prefix}reports", 20_000, 1_000, 20_000, 0, 0, 0, ("moved from outside", "rewind")),
         ),
         "found": tuple(Found("rewind", f"{prefix}reports", "orders", index, LONG) for index in range(4)),
         "report": Path("/somewhere/report.html"),
@@ -85,7 +85,7 @@ def test_the_end_fits_eighty_columns_and_counts_findings_that_are_alike(monkeypa
 
 
 def test_where_nobody_looked_no_findings_are_claimed():
-    groups = (GroupOutcome("billing", 10, 0, 10, 0, 0, None),)
+    groups = (GroupOutcome("billing", 10, 0, 10, 0, 0, 0, None),)
     out = io.StringIO()
     write_outcome(outcome(groups=groups, found=(), report=None, left_out={"spark": "no Java"}), out, 80)
     assert "not looked for" in out.getvalue()

@@ -19,7 +19,7 @@ from seamark.parallel.frontier import Frontier
 from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
 from seamark.wire.done_ahead import DoneAhead
 
-SEEDS = 60
+SEEDS = 120
 
 
 def commit_what_was_polled(monkeypatch):

@@ -41,6 +41,8 @@ _log = logging.getLogger("seamark.parallel")
 _ANSWER_S = 15.0
 # How often a condition that somebody waits for is looked at.
 _LOOK_S = 0.02
+# Whoever starts a consumer owns it before this has passed.
+_UNOWNED_S = 5.0
 
 
 class ConsumerStopped(SeamarkError):
@@ -123,7 +125,6 @@ class ParallelConsumer:
         self._port = open_port(client, config, max(1 << 20, buffer_bytes // 8))
         self._state = State.NEW
         self._runtime: Runtime | None = None
-        self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._summary: Summary | None = None
         self._last_status: Status | None = None
@@ -146,10 +147,12 @@ class ParallelConsumer:
 
     def start(self) -> Self:
         """Work in a thread of its own. A program that ends without ``stop`` drains it first, and says so in the log."""
-        runtime = self._begin()
-        self._thread = threading.Thread(target=self._own, args=(runtime,), name="seamark-parallel", daemon=True)
-        self._thread.start()
+        self._own_thread().start()
         return self
+
+    def _own_thread(self) -> threading.Thread:
+        runtime = self._begin()
+        return threading.Thread(target=self._own, args=(runtime,), name="seamark-parallel", daemon=True)
 
     def wait(self, timeout: float | None = None) -> Summary | None:
         """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does."""
@@ -200,7 +203,9 @@ class ParallelConsumer:
         if not self._ended.is_set():
             self._ask_to_stop(drain)
             if not self._is_waited_for():
-                self._ended.wait()
+                # A start that was interrupted (Ctrl-C) has a runtime and nobody who runs it.
+                while not self._ended.wait(_UNOWNED_S) and self._owner is not None:
+                    pass
         return self._summary
 
     def _is_waited_for(self) -> bool:
@@ -264,7 +269,6 @@ class ParallelConsumer:
                 revoke_s=self._revoke_s,
             )
             self._state = State.RUNNING
-        at_exit.started(self, ParallelConsumer._end_with_program)
         return self._runtime
 
     def _make_pool(self, mailbox: Mailbox, ahead: int) -> Pool:
@@ -283,6 +287,7 @@ class ParallelConsumer:
 
     def _own(self, runtime: Runtime) -> None:
         self._owner = threading.get_ident()
+        at_exit.started(self, ParallelConsumer._end_with_program)
         try:
             with tuned(for_a_loop=self._place == "loop"):
                 runtime.run()

@@ -103,9 +103,12 @@ class Accidents:
     def _crash(self) -> None:
         member = self._one()
         if member is not None:
-            member.crash()
-            # Nobody misses it before its session ends.
-            self._world.loop.call_later(200 + int(self._world.rng.random() * 4_000), self._bury, member)
+            self._crash_member(member)
+
+    def _crash_member(self, member: SimulatedMember) -> None:
+        member.crash()
+        # Nobody misses it before its session ends.
+        self._world.loop.call_later(200 + int(self._world.rng.random() * 4_000), self._bury, member)
 
     def _bury(self, member: SimulatedMember) -> None:
         self._world.group.leave(member)
@@ -150,9 +153,15 @@ class Accidents:
         length = log.log_end - log.log_start
         offset = log.log_end - min(length, 1 + int(self._world.rng.random() * 8))
         log.cut(offset)
+        # A power failure may take consumers with it: whoever comes next knows of the cut from the leader epochs alone.
+        is_power_failure = self._world.rng.random() < 0.5
         for member in self._members:
-            # Clients check their positions against a new leader.
-            if member.positions.get(log.name, 0) > offset:
+            if member.positions.get(log.name, 0) <= offset:
+                continue
+            if is_power_failure and member.is_alive:
+                self._crash_member(member)
+            else:
+                # Clients check their positions against a new leader.
                 member.seek(log.name, offset)
 
     def _compact(self) -> None:
