@@ -19,6 +19,7 @@ ONCE_FAILED = {
     893: "at most once, refusals heard out of order put a key's records out of order",
     1360: "at most once a rewind ran records twice whose commit was under way",
     3672: "at most once, columns that waited for their commit kept rows that a rewind brought again",
+    1208: "at most once, a record whose process died on the way into the handler held up its key in the books",
     3519: "a rewind left a lane closed behind a dead letter that nobody waited for any more",
     4742: "the copy of a dead letter was forgotten when its partition went",
     12805: "at most once, rows of columns ran twice after a log was cut",

@@ -176,10 +176,11 @@ class Calls:
         return self._member.engine.succeeded_all([begun.call for begun in finished], self._member.now)
 
     def _failed(self, begun: _Begun, error: BaseException) -> list[Action]:
-        call, stays, _ = begun
+        call, stays, records = begun
         engine = self._member.engine
         self.under_way -= 1
         self.expected.failed += 1
+        self._world.truth.failed.update(records)
         was_over = {work for work in call.works if work.where is Where.OVER}
         rows = [
             (work, stay, list(work.offsets or (work.offset,))) for work, stay in zip(call.works, stays, strict=True)

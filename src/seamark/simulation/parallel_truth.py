@@ -103,6 +103,8 @@ class Truth:
         self.over: set[SimulatedRecord] = set()
         self.given_up: set[SimulatedRecord] = set()
         self.runs: Counter[SimulatedRecord] = Counter()
+        # What a handler failed at, or was on its way to when its process died.
+        self.failed: set[SimulatedRecord] = set()
         # At most once somebody who seeks back asks for a second delivery.
         self.may_run_again: set[SimulatedRecord] = set()
         self.highest_committed: dict[TopicPartition, int] = {}
@@ -148,7 +150,7 @@ class Truth:
         for offset, other in stay.unfinished.items():
             if offset >= record.offset:
                 break
-            if other == lane and (partition, offset) not in within and not self._has_run(partition, offset):
+            if other == lane and (partition, offset) not in within and not self._was_tried(partition, offset):
                 raise InvariantViolated(
                     "a key's records run in their order", f"{partition} offset {record.offset} came before {offset}"
                 )
@@ -162,10 +164,13 @@ class Truth:
                     f"{partition} offset {record.offset} was started, {before.offset} of the same key is not over",
                 )
 
-    def _has_run(self, partition: TopicPartition, offset: int) -> bool:
-        """At most once a record that ran and failed is not run again, whatever else becomes of it."""
+    def _was_tried(self, partition: TopicPartition, offset: int) -> bool:
+        """At most once a record that failed is not run again, whatever else becomes of it.
+
+        It may have failed without having been run: its process died on the way into the handler.
+        """
         found = self.logs[partition].find(offset)
-        return self.is_at_most_once and (found is None or found in self.runs)
+        return self.is_at_most_once and (found is None or found in self.runs or found in self.failed)
 
     def _check_once(self, partition: TopicPartition, record: SimulatedRecord) -> None:
         if self.highest_committed.get(partition, -1) <= record.offset:
