@@ -1,8 +1,11 @@
 """Fetching against every broker: what arrives, from where, and what happens when it cannot be read."""
 
 import json
+import threading
 import time
+from contextlib import contextmanager
 
+import confluent_kafka
 import pytest
 
 from seamark.client import Consumer, Producer, TopicPartition
@@ -211,3 +214,31 @@ def test_a_topic_made_anew_is_read_from_its_start(kafka_like, admin, topic, cons
     admin.create_topics([NewTopic(topic, 2, 1)]).raise_if_failed()
     produce(kafka_like.bootstrap, partition, [b"new"])
     assert [record.value for record in read(consumer, 1, seconds=30.0)] == [b"new"]
+
+
+def test_records_are_read_while_others_write(kafka_like, topic, consumer_of):
+    """Single records, fetched the moment they are there: answers hold more than their high watermark says."""
+    count, partition = 4000, TopicPartition(topic, 0)
+
+    def write():
+        with confluent_producer(kafka_like.bootstrap) as producer:
+            for number in range(count):
+                producer.produce(topic, b"%d" % number, partition=0)
+                producer.poll(0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = read(consumer_of(partition, fetch_max_wait_ms=1), count, 60.0)
+    finally:
+        writer.join()
+    assert [int(record.value) for record in found] == list(range(count))
+
+
+@contextmanager
+def confluent_producer(bootstrap):
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 0, "batch.num.messages": 1, "enable.idempotence": True}
+    )
+    yield producer
+    assert producer.flush(60) == 0

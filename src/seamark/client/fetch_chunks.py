@@ -220,7 +220,7 @@ class Chunk:
         if header.size_bytes > self.byte_count - self._position:
             raise Truncated("batch", self._position, "the batch reaches beyond what was fetched")
         if self._end_offset is not None and header.next_offset > self._end_offset:
-            reason = f"the batch says that it ends at offset {header.next_offset}, the log ends at {self._end_offset}"
+            reason = f"the batch says that it ends at offset {header.next_offset}, the log before {self._end_offset}"
             raise DecodeError("base_offset", self._position, reason)
         if self._previous_end is not None and header.base_offset < self._previous_end:
             reason = f"the batch says that it begins at offset {header.base_offset}, below the one before it"

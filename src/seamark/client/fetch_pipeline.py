@@ -363,8 +363,9 @@ class Pipeline:
             return False
         next_offset, end = end_of(records, ask.offset)
         if answer.high_watermark >= 0:
-            # A batch that says it reaches further is damaged, which is told when it is taken.
-            next_offset = max(ask.offset, min(next_offset, answer.high_watermark))
+            # A broker may read records that were written after it looked at its high watermark, each of them a byte
+            # at least. A batch that says it reaches further is damaged, which is told when it is taken.
+            next_offset = min(next_offset, max(ask.offset, answer.high_watermark) + len(records))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:

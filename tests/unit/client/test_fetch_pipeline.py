@@ -106,6 +106,20 @@ def test_one_request_is_outstanding_and_the_next_follows_the_answer() -> None:  
     run(story)
 
 
+def test_records_beyond_the_high_watermark_of_their_answer_are_sound() -> None:
+    """A broker looks at its high watermark first and reads afterwards: others write in between."""
+
+    async def story(pipeline: Pipeline, network: Network) -> None:
+        network.answers.put_nowait(response(records(0, 3) + records(3, 2), high_watermark=0))
+        await settle()
+        taken = pipeline.take(10)
+        assert [record.offset for record in taken.records] == [0, 1, 2, 3, 4]
+        assert taken.troubles == []
+        assert network.requests[-1].topics[0].partitions[0].fetch_offset == 5
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
