@@ -1,5 +1,6 @@
 """One look at the groups of a live broker: offsets, bounds, owners, ages, and what does not answer."""
 
+import json
 import time
 
 import pytest
@@ -131,3 +132,17 @@ def test_ages_hold_where_times_are_out_of_order(kafka_like, admin, topic, fresh_
         true = 0.0 if position == 20 else (now_ms - times[position]) / 1000
         assert age.seconds == true if age.is_exact else age.seconds <= true
         assert age.is_exact or not most_reads
+
+
+# covers: M2
+def test_a_partition_without_a_commit_is_seen_when_the_group_has_no_members(seamark, admin, kafka_like, fresh_name):
+    topic, group = fresh_name("topic"), fresh_name("group")
+    admin.create_topics([NewTopic(topic, 3, 1)]).raise_if_failed()
+    for index in range(3):
+        produce(kafka_like.bootstrap, TopicPartition(topic, index), [b"x"] * 50)
+    admin.alter_group_offsets(group, {TopicPartition(topic, index): 50 for index in range(2)}).raise_if_failed()
+    (row,) = json.loads(seamark("lag", group, "--json")[1])
+    assert (row["lag"], "partition 2: no committed offset" in row["remark"]) == (0, True)
+    assert seamark("lag", group, "--fail-over", "49")[0] == 3
+    assert seamark("lag", group, "--fail-over", "50")[0] == 0
+    assert len(json.loads(seamark("groups", "describe", group, "--json")[1])) == 2, "as Kafka's own tool"

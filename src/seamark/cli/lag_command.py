@@ -99,7 +99,7 @@ def lag(
         ages = GroupAges(admin, reset=counted_from)
         while True:
             started = time.monotonic()
-            found = scan(admin, names or None, reset=counted_from)
+            found = scan(admin, names or None, reset=counted_from, whole_topics=True)
             rows = _rows(found, ages, watching, by_partition=partitions)
             if watch and form == "table" and sys.stdout.isatty():
                 sys.stdout.write(_CLEAR)

@@ -100,7 +100,7 @@ class Poller:
 
     def _look(self) -> Look:
         started = time.monotonic()
-        found = scan(self._admin, self._groups, reset=self._reset)
+        found = scan(self._admin, self._groups, reset=self._reset, whole_topics=True)
         at_ms = int(time.time() * 1000)
         times = self._ages.look(found, at_ms)
         self.watching.add(found, at_ms)

@@ -96,11 +96,14 @@ def scan(
     group_ids: Sequence[str] | None = None,
     *,
     reset: str | None = None,
+    whole_topics: bool = False,
     timeout: float | None = None,
 ) -> Scan:
     """Look at the named groups, or at all.
 
     ``reset`` is where a partition without a commit is counted from, earliest or latest; its lag is unknown without it.
+    ``whole_topics`` adds, for groups without members, the partitions without a commit of the topics that the group has
+    committed to: nobody is assigned to them, and they would go unseen.
     """
     described = admin.describe_groups(group_ids, timeout=timeout)
     committed = admin.list_group_offsets(list(described), timeout=timeout)
@@ -108,6 +111,8 @@ def scan(
         name: _partitions_of(description, committed.values_by_key.get(name, {}))
         for name, description in described.items()
     }
+    if whole_topics:
+        _add_uncommitted(admin, {name: wanted[name] for name in wanted if not described[name].members}, timeout)
     bounds = bounds_of(admin, {each for partitions in wanted.values() for each in partitions}, timeout=timeout)
     groups = []
     for name in sorted(described):
@@ -137,6 +142,20 @@ def bounds_of(
 def _partitions_of(description: GroupDescription, committed: Mapping[TopicPartition, Offset]) -> list[TopicPartition]:
     """What was committed and what is assigned: neither alone is everything that a group reads."""
     return sorted({*committed, *(each for member in description.members for each in member.assignment)})
+
+
+def _add_uncommitted(admin: Admin, wanted: Mapping[str, list[TopicPartition]], timeout: float | None) -> None:
+    """Complete the partitions of each topic; a topic that does not exist any more keeps those that were committed."""
+    topics = {each.topic for partitions in wanted.values() for each in partitions}
+    counts = {
+        name: len(topic.partitions) for name, topic in admin.describe_topics(sorted(topics), timeout=timeout).items()
+    }
+    for partitions in wanted.values():
+        for topic in {each.topic for each in partitions}:
+            known = {each.partition for each in partitions if each.topic == topic}
+            if len(known) < counts.get(topic, 0):
+                partitions += [TopicPartition(topic, index) for index in range(counts[topic]) if index not in known]
+                partitions.sort()
 
 
 def _view(
