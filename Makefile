@@ -16,7 +16,7 @@ run: setup ## the quickstart: everything at work, in a minute or two
 	@tools/run.sh
 
 # Three workers on two cores: nearly half of the time a test waits, for a server to start or a session to end.
-test: setup ## all tests with sampled counts, at most 20 minutes on 2 cores
+test: setup ## all tests with sampled counts, at most 15 minutes on 2 cores
 	@$(bin)/python -m pytest --numprocesses=3 --dist=loadgroup $(PYTEST_ARGS)
 
 check: setup ## lint, format, types, layers
