@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel import ConsumerStopped, DeadLetter, ParallelConsumer, Retry, Skip
+from seamark.parallel import Batch, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry, Skip
+from seamark.parallel.adapters.seamark_client import SeamarkPort
 from seamark.parallel.status import State
 from tests.parallel.test_failures import Poisoned, poisoned_by
 from tests.parallel.test_running import numbers
@@ -141,6 +143,37 @@ def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
     ):
         consumer.wait_until(lambda: consumer.status().tally["skipped"] == 3, timeout=60)
     assert any(message.endswith("; it is skipped") for message in caplog.messages)
+
+
+@pytest.mark.parametrize(("delivery", "rows"), [("at_least_once", 1), ("at_least_once", 3), ("at_most_once", 3)])
+def test_a_skipped_arrow_batch_is_in_the_log(topic, delivery, rows, caplog):
+    topic.write(numbers(3))
+
+    def handle(given):
+        raise Poisoned(str(given.num_rows))
+
+    batch = Batch(rows, wait=0.0, arrow=True)
+    with (
+        caplog.at_level(logging.WARNING, "seamark.parallel"),
+        topic.consumer(
+            handle, batch=batch, order=Order.NONE, delivery=delivery, retry=ONCE, then=Skip(max_ratio=None)
+        ) as consumer,
+    ):
+        consumer.wait_until(lambda: consumer.status().tally["skipped"] == 3, timeout=60)
+    assert any(message.endswith(("; it is skipped", "; they are skipped")) for message in caplog.messages)
+    assert not any("has gone" in message for message in caplog.messages)
+    if delivery == "at_most_once":
+        assert not any("one by one" in message for message in caplog.messages)
+
+
+def test_a_dead_letter_that_the_ending_interpreter_cannot_take_is_refused(topic):
+    port = SeamarkPort({"bootstrap.servers": topic.bootstrap, "group.id": topic.group}, 1 << 20)
+    port._writer = ThreadPoolExecutor(1)
+    port._writer.shutdown()
+    told = []
+    port.produce("letters", None, b"v", (), told.append)
+    port.close(5.0)
+    assert [type(error) for error in told] == [RuntimeError]
 
 
 def test_a_start_that_was_interrupted_leaves_nothing_to_wait_for(topic, monkeypatch):
