@@ -1,14 +1,18 @@
 """How a parallel consumer ends is never quiet: a failure is raised to whoever waits, stops it or leaves its block."""
 
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel import ConsumerStopped, DeadLetter, ParallelConsumer, Retry, Skip
+from seamark.parallel import Batch, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry, Skip
+from seamark.parallel.adapters.seamark_client import SeamarkPort
 from seamark.parallel.status import State
 from tests.parallel.test_failures import Poisoned, poisoned_by
 from tests.parallel.test_running import numbers
@@ -141,6 +145,37 @@ def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
     assert any(message.endswith("; it is skipped") for message in caplog.messages)
 
 
+@pytest.mark.parametrize(("delivery", "rows"), [("at_least_once", 1), ("at_least_once", 3), ("at_most_once", 3)])
+def test_a_skipped_arrow_batch_is_in_the_log(topic, delivery, rows, caplog):
+    topic.write(numbers(3))
+
+    def handle(given):
+        raise Poisoned(str(given.num_rows))
+
+    batch = Batch(rows, wait=0.0, arrow=True)
+    with (
+        caplog.at_level(logging.WARNING, "seamark.parallel"),
+        topic.consumer(
+            handle, batch=batch, order=Order.NONE, delivery=delivery, retry=ONCE, then=Skip(max_ratio=None)
+        ) as consumer,
+    ):
+        consumer.wait_until(lambda: consumer.status().tally["skipped"] == 3, timeout=60)
+    assert any(message.endswith(("; it is skipped", "; they are skipped")) for message in caplog.messages)
+    assert not any("has gone" in message for message in caplog.messages)
+    if delivery == "at_most_once":
+        assert not any("one by one" in message for message in caplog.messages)
+
+
+def test_a_dead_letter_that_the_ending_interpreter_cannot_take_is_refused(topic):
+    port = SeamarkPort({"bootstrap.servers": topic.bootstrap, "group.id": topic.group}, 1 << 20)
+    port._writer = ThreadPoolExecutor(1)
+    port._writer.shutdown()
+    told = []
+    port.produce("letters", None, b"v", (), told.append)
+    port.close(5.0)
+    assert [type(error) for error in told] == [RuntimeError]
+
+
 def test_a_start_that_was_interrupted_leaves_nothing_to_wait_for(topic, monkeypatch):
     """Ctrl-C before the consumer's thread began: stop, and the end of the program, waited for ever."""
     interrupted = topic.consumer(lambda record: None)
@@ -187,6 +222,118 @@ def test_a_program_that_ends_without_stopping_its_consumer_drains_it_and_says_so
     assert f"WARNING The program ends while the parallel consumer of group '{topic.group}' runs" in ended.stderr
     assert "stopped as asked" in ended.stderr
     assert topic.committed() >= 1, "what was done is committed"
+
+
+HUNG_PROCESS = """
+import logging, sys, time
+from pathlib import Path
+from seamark.parallel import ParallelConsumer
+
+def handle(record):
+    import os
+    Path(sys.argv[4]).write_text(str(os.getpid()))
+    time.sleep(600)
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    config = {"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "auto.offset.reset": "earliest"}
+    ParallelConsumer(config, [sys.argv[3]], handle, run_in="processes", drain=0.5).start()
+    while not (Path(sys.argv[4]).exists() and Path(sys.argv[4]).read_text()):
+        time.sleep(0.02)
+"""
+
+
+def test_a_program_that_ends_with_a_hung_handler_process_ends_after_the_drain_time(topic, tmp_path, until):
+    topic.write(numbers(1))
+    program, begun = tmp_path / "program.py", tmp_path / "begun"
+    program.write_text(HUNG_PROCESS)
+    command = [sys.executable, str(program), topic.bootstrap, topic.group, topic.name, str(begun)]
+    # To a file: a handler process that is left over would hold a pipe open.
+    with (tmp_path / "said").open("w") as said, subprocess.Popen(command, stdout=said, stderr=said) as running:
+        try:
+            assert running.wait(60) == 0
+            until(lambda: not is_alive(int(begun.read_text())))
+        finally:
+            running.kill()
+            if begun.exists() and is_alive(int(begun.read_text())):
+                os.kill(int(begun.read_text()), signal.SIGKILL)
+    text = (tmp_path / "said").read_text()
+    assert "WARNING The program ends while the parallel consumer" in text
+    assert "1 unfinished" in text
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+DEAD_LETTER_AT_THE_END = """
+import logging, sys, threading, time
+from seamark.parallel import DeadLetter, ParallelConsumer, Retry
+
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+begun = threading.Event()
+
+def handle(record):
+    begun.set()
+    time.sleep(1.0)
+    raise ValueError("cannot be")
+
+config = {"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "auto.offset.reset": "earliest"}
+then = DeadLetter(max_ratio=None)
+ParallelConsumer(config, [sys.argv[3]], handle, retry=Retry(attempts=1), then=then, client=sys.argv[4]).start()
+begun.wait(60)
+"""
+
+
+def test_a_dead_letter_is_written_while_the_end_of_the_program_drains(topic, client):
+    topic.write(numbers(1))
+    command = [sys.executable, "-c", DEAD_LETTER_AT_THE_END, topic.bootstrap, topic.group, topic.name, client]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert f"written to {topic.name}.dead-letters" in ended.stderr
+    assert "stopped as asked" in ended.stderr
+    assert topic.committed() == 1
+
+
+WORKS_ON = """
+import logging, sys, threading
+from seamark.parallel import ParallelConsumer
+
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+seen, both = [], threading.Event()
+
+def handle(record):
+    seen.append(record)
+    if len(seen) == 2:
+        both.set()
+
+config = {"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "auto.offset.reset": "earliest"}
+consumer = ParallelConsumer(config, [sys.argv[3]], handle)
+
+def work():
+    threading.main_thread().join()
+    print("main has ended", flush=True)
+    assert both.wait(60)
+
+consumer.start()
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_consumer_works_on_while_the_program_has_threads_that_python_waits_for(topic):
+    command = [sys.executable, "-c", WORKS_ON, topic.bootstrap, topic.group, topic.name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "main has ended\n"
+        topic.write(numbers(2))
+        _, errors = program.communicate(timeout=120)
+    assert program.returncode == 0, errors
+    assert "WARNING The program ends while the parallel consumer" in errors
+    assert "AssertionError" not in errors
+    assert topic.committed() == 2
 
 
 def test_a_consumer_that_nobody_holds_on_to_works_on(topic, until):

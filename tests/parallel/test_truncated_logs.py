@@ -27,6 +27,11 @@ def commit_of(topic):
         return consumer.committed(topic.partitions)[topic.partitions[0]]
 
 
+def has_map_of_seven(topic):
+    found = commit_of(topic)
+    return found is not None and found.offset == 0 and len(list(decode(found.metadata.rstrip("\0"), 0) or ())) == 7
+
+
 def write_one_by_one(topic, values):
     """Each in a batch of its own, so that the log can be truncated anywhere."""
     for value in values:
@@ -62,12 +67,7 @@ def run_until(topic, until, is_true, bad=(), batch=None, client="seamark", **opt
 # covers: I1
 def test_new_records_where_the_map_says_done_are_processed(topic, until, batch, client, caplog):
     write_one_by_one(topic, numbers(8))
-
-    def has_map(seen):
-        found = commit_of(topic)
-        return found is not None and found.offset == 0 and len(list(decode(found.metadata.rstrip("\0"), 0) or ())) == 7
-
-    run_until(topic, until, has_map, bad=[b"0"], batch=batch, client=client)
+    run_until(topic, until, lambda _: has_map_of_seven(topic), bad=[b"0"], batch=batch, client=client)
     assert commit_of(topic).leader_epoch == 0
     elect_uncleanly(topic.broker, topic.name, 0, 5)
     write_one_by_one(topic, [b"new 5", b"new 6", b"new 7", b"new 8"])
@@ -77,6 +77,19 @@ def test_new_records_where_the_map_says_done_are_processed(topic, until, batch, 
     assert any("was truncated at offset 5 or below" in message for message in caplog.messages)
     found = commit_of(topic)
     assert (found.offset, found.leader_epoch) == (9, 1)
+
+
+def test_after_a_clean_election_what_the_map_says_is_done_is_not_run_again(topic, until, batch, client, caplog):
+    write_one_by_one(topic, numbers(8))
+    run_until(topic, until, lambda _: has_map_of_seven(topic), bad=[b"0"], batch=batch, client=client)
+    elect_uncleanly(topic.broker, topic.name, 0, 8)
+    write_one_by_one(topic, [b"new 8", b"new 9"])
+    with caplog.at_level(logging.WARNING, "seamark.parallel"):
+        seen = run_until(topic, until, lambda seen: len(seen) >= 3, batch=batch, client=client)
+    assert sorted(seen) == [b"0", b"new 8", b"new 9"]
+    assert not any("truncated" in message for message in caplog.messages)
+    found = commit_of(topic)
+    assert (found.offset, found.leader_epoch) == (10, 1)
 
 
 def test_new_records_below_the_committed_offset_are_processed(topic, until, client, caplog):

@@ -29,7 +29,10 @@ def _columns_module() -> Any:
 
 
 def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verify: bool) -> pa.RecordBatch | None:
-    """The next records of the chunk, None if those bytes hold none; DecodeError if the very next batch is unsound."""
+    """The next records of the chunk, None if those bytes hold none; DecodeError if the very next batch is unsound.
+
+    They are of one leader epoch, the chunk's ``leader_epoch`` afterwards.
+    """
     first_offset = chunk.offset
     mark = chunk.mark()
     try:
@@ -37,20 +40,24 @@ def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verif
     except DecodeError:
         # Hand out what stands before the unsound batch; the next call then meets it first.
         chunk.go_back(mark)
-    sound = []
+    sound: list[pa.RecordBatch] = []
     while not chunk.is_empty:
-        mark, first = chunk.mark(), chunk.offset
+        mark, first, epoch = chunk.mark(), chunk.offset, chunk.leader_epoch
         try:
-            sound.append(_decoded(chunk.take_batches(1), partition, first, verify=verify))
+            batch = _decoded(chunk.take_batches(1), partition, first, verify=verify)
         except DecodeError:
             chunk.go_back(mark)
-            if not sound:
+            if chunk.offset == first_offset:
                 raise
             break
+        if sound and chunk.leader_epoch != epoch:
+            chunk.go_back(mark)
+            break
+        if batch is not None:
+            sound.append(batch)
     import pyarrow as pa
 
-    found = [each for each in sound if each is not None]
-    return pa.concat_batches(found) if found else None
+    return pa.concat_batches(sound) if sound else None
 
 
 def _decoded(

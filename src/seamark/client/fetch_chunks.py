@@ -169,7 +169,8 @@ class Chunk:
     def take_batches(self, max_bytes: int) -> list[memoryview]:
         """The bytes of the next batches that have rows, at least one batch however large, in as few pieces as can be.
 
-        What is decoded already is given up and read again: rows below ``offset`` as it was before are to be cut off.
+        All are of one leader epoch, which is ``leader_epoch`` then. What is decoded already is given up and read again:
+        rows below ``offset`` as it was before are to be cut off.
         """
         self._rewind()
         pieces: list[memoryview] = []
@@ -184,6 +185,8 @@ class Chunk:
                 raise
             size = header.size_bytes
             if taken and taken + size > max_bytes:
+                break
+            if pieces and header.partition_leader_epoch != self.leader_epoch:
                 break
             taken += size
             if self._has_rows(header, start):

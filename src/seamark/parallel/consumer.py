@@ -248,11 +248,14 @@ class ParallelConsumer:
         """By the interpreter, when the program ends and nobody has stopped it."""
         _log.warning(
             "The program ends while the parallel consumer of group %r runs. It drains for up to %g s, commits and "
-            "leaves its group; call stop() or use it in a with block to see how it ends.",
+            "leaves its group, Ctrl-C ends it at once; call stop() or use it in a with block to see how it ends.",
             self._group,
             self.settings.drain,
         )
-        self._stop()
+        try:
+            self._stop()
+        except KeyboardInterrupt:
+            self._stop(0.0)
 
     def _begin(self) -> Runtime:
         with self._starting:

@@ -40,7 +40,7 @@ from seamark.parallel.starts import Starts
 from seamark.parallel.stays import Stays
 from seamark.parallel.tally import Tally
 from seamark.parallel.withheld import Withheld
-from seamark.parallel.work import Where, Work
+from seamark.parallel.work import FailedCall, Where, Work
 from seamark.topic_partition import TopicPartition
 
 
@@ -104,6 +104,8 @@ class Engine:
             self.tally,
             drop_waiting=self._drop_waiting,
         )
+        # For the log.
+        self.last_failure: FailedCall | None = None
         self._stopping: _Stopping | None = None
         self._is_over = False
 
@@ -190,17 +192,19 @@ class Engine:
         self.tally.late += sum(work.count for work in call.works if not self._stays.is_live(work))
         self.tally.failed += 1
         staying = self._let_go(call.works, self._is_ours)
-        is_many = sum(work.count for work in call.works) > 1
+        count = sum(work.count for work in call.works)
         if any(work.offsets is not None for work in staying):
             staying = self._intake.taken_apart(staying)
         for work in staying:
             work.where = Where.WAITING
             work.error = error
             work.alone = True
-        if is_many and not self._is_at_most_once:
+        if count > 1 and not self._is_at_most_once:
             self._lanes.retry(staying)
         else:
             self._judge(staying, error, now, letters)
+        first = staying[0] if staying else call.works[0]
+        self.last_failure = FailedCall(first, count, first.where, first.attempts)
         return [*letters, *self._step(now)]
 
     def withdrawn(self, calls: Iterable[StartCall], now: float) -> list[Action]:

@@ -10,8 +10,7 @@ import logging
 import math
 from dataclasses import dataclass
 
-from seamark.parallel.actions import StartCall
-from seamark.parallel.work import Where, Work
+from seamark.parallel.work import FailedCall, Where, Work
 
 _log = logging.getLogger("seamark.parallel")
 
@@ -26,6 +25,16 @@ _OUTCOMES = {
     Where.WAITING: "its records are run one by one",
     Where.RUNNING: "its partition has gone, so the next owner runs it",
 }
+# Of a batch, each of whose records has come to this.
+_OUTCOMES_OF_MANY = {
+    **_OUTCOMES,
+    Where.DEAD_LETTERING: "they are written to the dead-letter topic",
+    Where.PARKED: "they are parked",
+    Where.OVER: "they are skipped",
+    Where.RUNNING: "their partition has gone, so the next owner runs them",
+}
+_COMMITTED_BEFORE = "committed before it ran and its partition has gone, so it is lost"
+_AFTER_A_RESTART = "it is not committed and runs again after a restart"
 
 
 @dataclass(slots=True)
@@ -38,19 +47,28 @@ class _Kind:
 
 
 class FailureLog:
-    def __init__(self) -> None:
+    def __init__(self, *, is_at_most_once: bool = False) -> None:
+        self._is_at_most_once = is_at_most_once
         self._kinds: dict[tuple[str, type[BaseException]], _Kind] = {}
         self._next_due = math.inf
 
-    def failed(self, call: StartCall, error: BaseException, now: float, *, is_stopping: bool) -> None:
+    def failed(self, call: FailedCall, error: BaseException, now: float, *, is_stopping: bool) -> None:
         """A handler call failed, and what follows for its records is decided."""
-        first = call.works[0]
-        count = sum(work.count for work in call.works)
-        what = _place(first) if count == 1 else f"{_place(first)} and {count - 1} more records of its batch"
-        where = Where.WAITING if count > 1 and first.where is Where.RUNNING else first.where
-        outcome = "the consumer stops" if where is Where.PARKED and is_stopping else _OUTCOMES[where]
-        attempt = f" (attempt {first.attempts})" if first.attempts else ""
+        what = _place(call.first)
+        if call.count > 1:
+            what += f" and {call.count - 1} more records of its batch"
+        attempt = f" (attempt {call.attempts})" if call.attempts else ""
+        outcome = self._outcome(call, is_stopping=is_stopping)
         self._say(outcome, error, f"{what} failed{attempt}: {_told(error)}", now, with_stack=True)
+
+    def _outcome(self, call: FailedCall, *, is_stopping: bool) -> str:
+        if is_stopping and call.where is Where.PARKED:
+            return "the consumer stops"
+        if is_stopping and call.where in (Where.RETRYING, Where.WAITING):
+            return _AFTER_A_RESTART
+        if self._is_at_most_once and call.where is Where.RUNNING:
+            return _COMMITTED_BEFORE
+        return (_OUTCOMES if call.count == 1 else _OUTCOMES_OF_MANY)[call.where]
 
     def dead_letter_written(self, work: Work, topic: str, error: BaseException, now: float) -> None:
         self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
@@ -58,7 +76,7 @@ class FailureLog:
     def dead_letter_refused(self, work: Work, topic: str, error: BaseException, now: float) -> None:
         """Told even if the consumer is stopping for another reason, or because it was asked to."""
         text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
-        self._say("it is not committed and runs again after a restart", error, text, now)
+        self._say(_AFTER_A_RESTART, error, text, now)
 
     def _say(self, outcome: str, error: BaseException, text: str, now: float, *, with_stack: bool = False) -> None:
         key = outcome, type(error)

@@ -81,7 +81,7 @@ class Rebalance(Protocol):
 class PolledColumns(NamedTuple):
     """Records of one partition as a ``pyarrow.RecordBatch``, with their offsets, upwards; ``position`` as above.
 
-    ``leader_epoch`` is that of the last record; those before it may have been written under earlier ones.
+    All were written under one ``leader_epoch``: a port begins other columns where it changes.
     """
 
     partition: TopicPartition

@@ -87,7 +87,7 @@ class Runtime:
         self._next_bare_poll = 0.0
         self._has_withdrawn = False
         self._stall_log = StallLog(self.engine, self.pool)
-        self._failures = FailureLog()
+        self._failures = FailureLog(is_at_most_once=settings.delivery == "at_most_once")
         self._columns = port if settings.wants_columns and isinstance(port, ColumnsPort) else None
 
     # -- the loop
@@ -183,7 +183,8 @@ class Runtime:
             self.last_error = f"{type(error).__name__}: {error}"
             now = self.clock()
             actions = engine.failed(call, error, now)
-            self._failures.failed(call, error, now, is_stopping=engine.is_stopping)
+            assert engine.last_failure is not None
+            self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
             self._perform(actions)
         while mailbox.commands:
             self._perform(mailbox.commands.popleft()(self.clock()))

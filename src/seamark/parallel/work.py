@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 from seamark.topic_partition import TopicPartition
@@ -107,3 +108,17 @@ class Piece(Work):
         super().__init__(partition, term, offsets[0], record, lane, size_bytes, since)
         self.offsets = offsets
         self.count = len(offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """What was decided about the records of a call that failed, when it was decided: they may run again at once.
+
+    ``first`` is the first that stays here, or the first of all if none does; ``where`` is RUNNING then, or OVER if
+    somebody has given it up. ``count`` is of all records of the call.
+    """
+
+    first: Work
+    count: int
+    where: Where
+    attempts: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from random import Random
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from seamark.parallel.actions import (
 )
 from seamark.parallel.engine import Engine
 from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Committed, Message, Polled, PolledColumns
+from seamark.parallel.ports import Committed, Polled, PolledColumns
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.parallel_calls import Calls, Handlers
 from seamark.simulation.parallel_commits import CommitPath
@@ -251,7 +252,8 @@ class SimulatedMember:
             room -= len(records)
             # Not every client says where it stands behind a gap; the next poll that finds nothing says it.
             says_position = not records or self.world.rng.random() < 0.5
-            polls.append(Polled(TopicPartition(*partition), records, following if says_position else -1))
+            polled = Polled(TopicPartition(*partition), records, following if says_position else -1)
+            polls += _by_epoch(polled) if self._is_columnar else [polled]
         for polled in polls:
             self.tell(lambda polled=polled: self._take(polled))  # type: ignore[misc]
 
@@ -271,7 +273,7 @@ class SimulatedMember:
                 stay = self.stays[partition] = stay.rewound(first)
             if stay.first < 0:
                 stay.first = first
-            stay.see_epochs(self._epochs_told(records))
+            stay.see_epochs((record.offset, record.leader_epoch) for record in records)
             for record in records:
                 if record.offset not in stay.known:
                     stay.unfinished[record.offset] = self._lane_of(record.key)
@@ -289,12 +291,6 @@ class SimulatedMember:
     def _is_columnar(self) -> bool:
         batch = self.world.truth.settings.batch
         return batch is not None and batch.arrow
-
-    def _epochs_told(self, records: Sequence[Message]) -> list[tuple[int, int]]:
-        """Columns come with the last record's epoch for all of them."""
-        if self._is_columnar:
-            return [(records[0].offset, records[-1].leader_epoch)]
-        return [(record.offset, record.leader_epoch) for record in records]
 
     def _hand_over(self, polled: Polled) -> list[Action]:
         if not self._is_columnar:
@@ -394,3 +390,12 @@ class SimulatedMember:
         excess = self.world.largest_record_bytes * (self.world.poll_records * partitions + copies)
         if budget.held_bytes > budget.max_bytes + excess:
             raise InvariantViolated("the budget holds", f"{budget.held_bytes} of {budget.max_bytes} bytes")
+
+
+def _by_epoch(polled: Polled) -> list[Polled]:
+    """As columns come: those of one poll are of one leader epoch."""
+    runs = [list(run) for _, run in groupby(polled.records, lambda record: record.leader_epoch)]
+    if len(runs) < 2:
+        return [polled]
+    before = [Polled(polled.partition, run, run[-1].offset + 1) for run in runs[:-1]]
+    return [*before, polled._replace(records=runs[-1])]

@@ -32,7 +32,7 @@ PARTITION = TopicPartition("t", 3)
 
 def batch(first: int, count: int = 3, **options) -> bytes:
     records = [WireRecord(first + n, 1000 + n, 0, b"k%d" % (first + n), b"v%d" % (first + n)) for n in range(count)]
-    return encode_batch(records, partition_leader_epoch=5, **options)
+    return encode_batch(records, **{"partition_leader_epoch": 5, **options})
 
 
 def marker(offset: int, producer: int, kind: str = "abort") -> bytes:
@@ -123,6 +123,37 @@ def test_columns_are_cut_between_batches() -> None:
     assert decoded.column("offset").to_pylist() == [0, 1, 2, 3, 4, 5]
     assert chunk.offset == 6
     assert not chunk.is_empty
+
+
+def column_runs(chunk: Chunk) -> list[tuple[list[int], int]]:
+    """The offsets of each record batch, with the leader epoch of the position behind it."""
+    found = []
+    while not chunk.is_empty:
+        decoded = columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        if decoded is not None:
+            found.append((decoded.column("offset").to_pylist(), chunk.leader_epoch))
+    return found
+
+
+def test_columns_are_cut_where_the_leader_epoch_changes() -> None:
+    log = batch(0) + batch(3) + batch(6, partition_leader_epoch=7) + batch(9, partition_leader_epoch=7)
+    assert column_runs(Chunk(PARTITION, 0, log)) == [([0, 1, 2, 3, 4, 5], 5), ([6, 7, 8, 9, 10, 11], 7)]
+
+
+def test_a_marker_of_another_epoch_is_not_taken_for_the_epoch_of_the_rows_before_it() -> None:
+    log = batch(0) + marker(3, 7) + batch(4, partition_leader_epoch=7)
+    assert column_runs(Chunk(PARTITION, 0, log)) == [([0, 1, 2], 5), ([4, 5, 6], 7)]
+
+
+def test_before_a_corrupt_batch_columns_are_cut_where_the_leader_epoch_changes() -> None:
+    later = {"partition_leader_epoch": 7}
+    chunk = Chunk(PARTITION, 0, batch(0) + batch(3, **later) + batch(6, **later) + spoiled(batch(9, **later)))
+    for expected, epoch in [([0, 1, 2], 5), ([3, 4, 5, 6, 7, 8], 7)]:
+        decoded = columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        assert decoded is not None
+        assert (decoded.column("offset").to_pylist(), chunk.leader_epoch) == (expected, epoch)
+    with pytest.raises(DecodeError):
+        columns_of(chunk, PARTITION, 1 << 20, verify=True)
 
 
 def test_columns_say_where_their_rows_come_from() -> None:

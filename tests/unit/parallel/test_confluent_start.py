@@ -1,10 +1,13 @@
 """Where a partition is read from after a commit whose records may be gone, if the client does not find out itself."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from seamark.client.records_api import Record
+from seamark.parallel.adapters.confluent import ConfluentPort
 from seamark.parallel.adapters.confluent_start import StartChecks
-from seamark.parallel.ports import Committed
+from seamark.parallel.ports import Committed, Polled
 from seamark.topic_partition import TopicPartition
 
 P0 = TopicPartition("orders", 0)
@@ -93,3 +96,26 @@ def test_a_partition_that_went_away_is_not_checked_any_more():
     log = Log(log_of((0, 0, 5), (1, 5, 12)), Committed(8, "", 0))
     log.checks.gone([P0])
     assert log.read_to_the_end() == [8, 9, 10, 11]
+
+
+def message(offset, epoch=0, error=None):
+    said = {
+        "topic": "orders", "partition": 0, "offset": offset, "error": error, "timestamp": (1, 0), "key": None,
+        "value": b"v", "headers": None, "leader_epoch": epoch,
+    }  # fmt: skip
+    return SimpleNamespace(**{name: lambda value=value: value for name, value in said.items()})
+
+
+def test_the_end_of_a_partition_is_told_even_if_all_records_before_it_were_seen_earlier():
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    port = ConfluentPort({"bootstrap.servers": "localhost:1", "group.id": "g"}, 1 << 20)
+    sought = []
+    port._starts = StartChecks(lambda _, offset: sought.append(offset), lambda _: 0)
+    port._starts.assigned(P0, Committed(8, "", 0))
+    end = SimpleNamespace(code=lambda: confluent_kafka.KafkaError._PARTITION_EOF)
+    try:
+        assert port._by_partition([message(9, epoch=1), message(10, error=end)]) == [], "an end before the look back"
+        assert sought == [7]
+        assert port._by_partition([message(7), message(12, error=end)]) == [Polled(P0, (), 12)]
+    finally:
+        port.close(0.0)

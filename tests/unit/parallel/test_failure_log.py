@@ -4,10 +4,13 @@ import logging
 
 import pytest
 
-from seamark.parallel.actions import StartCall
+from seamark.parallel.columns import RowRecord, batch_of_records
 from seamark.parallel.failure_log import INTERVAL_S, FailureLog
-from seamark.parallel.work import Where
+from seamark.parallel.ports import PolledColumns
+from seamark.parallel.settings import Batch, Order, Retry, Skip
+from seamark.parallel.work import FailedCall, Where
 from tests.unit.parallel.lane_cases import work
+from tests.unit.parallel.test_engine import P0, Driver
 
 
 @pytest.fixture
@@ -17,9 +20,8 @@ def messages(caplog):
 
 
 def fail(log, now, offset, error=None, where=Where.RETRYING, attempts=1, **keywords):
-    each = work(offset)
-    each.where, each.attempts = where, attempts
-    log.failed(StartCall([each]), error or ValueError("no"), now, is_stopping=keywords.get("is_stopping", False))
+    call = FailedCall(work(offset), keywords.get("count", 1), where, attempts)
+    log.failed(call, error or ValueError("no"), now, is_stopping=keywords.get("is_stopping", False))
 
 
 def find_account():
@@ -80,10 +82,75 @@ def test_other_errors_and_other_outcomes_are_kinds_of_their_own(messages):
 
 def test_a_batch_is_told_as_one(messages):
     log = FailureLog()
-    log.failed(StartCall([work(1), work(2), work(3)]), ValueError("no"), 0.0, is_stopping=False)
+    fail(log, 0.0, 1, count=3, where=Where.WAITING, attempts=0)
     assert messages() == [
         "orders-0 offset 1 and 2 more records of its batch failed: ValueError: no; its records are run one by one"
     ]
+
+
+def outcome_of(driver, messages, *, is_at_most_once=False):
+    """What the log says when the first call of the engine fails."""
+    call = next(iter(driver.calls.values()))
+    driver.do("failed", call, ValueError("no"))
+    log = FailureLog(is_at_most_once=is_at_most_once)
+    log.failed(driver.engine.last_failure, ValueError("no"), 0.0, is_stopping=driver.engine.is_stopping)
+    [message] = messages()
+    return message
+
+
+def polled_columns(*offsets, **settings):
+    pytest.importorskip("pyarrow")
+    driver = Driver(batch=Batch(5, wait=0.0, arrow=True), order=Order.NONE, then=Skip(max_ratio=None), **settings)
+    rows = batch_of_records([RowRecord("orders", 0, offset, b"k", b"v", (), 0) for offset in offsets])
+    driver.do("polled_columns", PolledColumns(P0, rows, list(offsets)))
+    return driver
+
+
+def test_one_row_of_columns_that_is_skipped_is_told_as_skipped(messages):
+    driver = polled_columns(7, retry=Retry(attempts=1))
+    assert outcome_of(driver, messages) == "orders-0 offset 7 failed (attempt 1): ValueError: no; it is skipped"
+
+
+def test_columns_that_fail_are_run_row_by_row(messages):
+    assert outcome_of(polled_columns(7, 8), messages).endswith("; its records are run one by one")
+
+
+def test_columns_that_fail_at_most_once_are_told_as_skipped(messages):
+    driver = polled_columns(7, 8, delivery="at_most_once")
+    assert driver.committed_by(driver.actions) == {P0: 9}
+    message = outcome_of(driver, messages, is_at_most_once=True)
+    assert message.startswith("orders-0 offset 7 and 1 more records of its batch failed (attempt 1)")
+    assert message.endswith("; they are skipped")
+
+
+@pytest.mark.parametrize("make", [polled_columns, lambda *offsets: polled(*offsets, batch=Batch(5, wait=0.0))])
+def test_a_batch_whose_partition_has_gone_is_told_to_be_the_next_owners(make, messages):
+    driver = make(7, 8)
+    driver.do("lost", [P0])
+    assert outcome_of(driver, messages).endswith("; their partition has gone, so the next owner runs them")
+
+
+def polled(*offsets, **settings):
+    driver = Driver(order=Order.NONE, **settings)
+    driver.poll(list(offsets))
+    return driver
+
+
+def test_a_record_that_is_tried_again_at_once_is_told_as_such(messages):
+    driver = polled(7, retry=Retry(attempts=2, delay=0))
+    assert outcome_of(driver, messages).endswith("; it is tried again")
+
+
+def test_what_fails_while_the_consumer_stops_is_told_to_run_after_a_restart(messages):
+    driver = polled(7, retry=Retry(attempts=2, delay=1.0))
+    driver.do("stop")
+    assert outcome_of(driver, messages).endswith("; it is not committed and runs again after a restart")
+
+
+def test_at_most_once_nobody_runs_what_was_lost_with_its_partition(messages):
+    log = FailureLog(is_at_most_once=True)
+    fail(log, 0.0, 7, where=Where.RUNNING)
+    assert messages()[0].endswith("; committed before it ran and its partition has gone, so it is lost")
 
 
 def test_what_was_counted_is_told_at_the_end(messages):

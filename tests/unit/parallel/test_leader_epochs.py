@@ -149,7 +149,7 @@ def test_below_a_truncation_the_epochs_that_were_read_are_kept():
     assert said(driver) == ToCommit(1, "", 4)
 
 
-def test_columns_are_judged_by_the_epoch_of_their_last_row():
+def test_columns_of_a_later_epoch_replace_what_was_done():
     pa = pytest.importorskip("pyarrow")
     driver = started_from(10, [11, 12], epoch=1, batch=Batch(5, wait=0.0, arrow=True), order=Order.NONE)
     rows = pa.RecordBatch.from_pydict({"offset": [10, 11, 12]})

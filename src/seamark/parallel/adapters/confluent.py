@@ -194,10 +194,10 @@ class ConfluentPort:
                 run.append(record)
         polled = []
         for place, records in runs.items():
-            partition, end = TopicPartition(*place), ends.pop(place, -1)
+            partition = TopicPartition(*place)
             wanted = self._starts.sift(partition, records)
             if wanted:
-                polled.append(Polled(partition, wanted, end))
+                polled.append(Polled(partition, wanted, ends.pop(place, -1)))
         for place, position in ends.items():
             partition = TopicPartition(*place)
             if not self._starts.is_looking_back(partition):

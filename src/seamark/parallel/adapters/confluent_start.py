@@ -50,8 +50,9 @@ class StartChecks:
             self._open.pop(partition, None)
 
     def is_looking_back(self, partition: TopicPartition) -> bool:
+        """Whether it was sent back and nothing of there was read yet that confirms it: an end may be an old one."""
         start = self._open.get(partition)
-        return start is not None and start.distance > 0
+        return start is not None and start.distance > 0 and not start.is_anchored
 
     def sift(self, partition: TopicPartition, records: list[Record]) -> list[Record]:
         """Those of the polled records that the consumer is to see."""

@@ -237,7 +237,11 @@ class SeamarkPort:
     def produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, done: ProduceDone) -> None:
         if self._writer is None:
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="seamark-dead-letters")
-        self._writer.submit(self._write, topic, key, value, headers, done)
+        try:
+            self._writer.submit(self._write, topic, key, value, headers, done)
+        except RuntimeError as error:
+            # The interpreter has shut its executors: see ``at_exit``.
+            done(error)
 
     def _write(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, done: ProduceDone) -> None:
         def ended(delivered: object, error: BaseException | None) -> None:  # noqa: ARG001 - the producer's signature
