@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from seamark import Broker
-from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures
+from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures, reachability
 from seamark.client.errors import ClientError
 from seamark.client.fetch_errors import CorruptRecords
 from seamark.parallel import ConsumerStopped, ParallelConsumer
@@ -40,7 +41,8 @@ def test_a_consumer_names_the_address_that_it_cannot_reach_once(dead_address, sa
         consumer.close(timeout=0.1)
     [line] = said("unreachable")
     assert line.levelno == logging.WARNING
-    assert line.getMessage().startswith(f"group 'g', client 'it': {dead_address} has been unreachable for 1 s")
+    says = f"group 'g', client 'it': {re.escape(dead_address)} has been unreachable for \\d+ s"
+    assert re.match(says, line.getMessage())
     assert "connection refused" in line.getMessage()
 
 
@@ -99,12 +101,14 @@ def test_a_cluster_that_goes_away_and_comes_back_is_said_both_times(said):
     assert f"group 'g': {broker.bootstrap} can be reached again" in line.getMessage()
 
 
-def test_a_dead_address_among_good_ones_is_not_spoken_of(dead_address, said):
+def test_a_dead_address_among_good_ones_is_not_spoken_of(dead_address, said, monkeypatch):
+    # Connecting to the good one may take its time on a machine that is busy.
+    monkeypatch.setattr(reachability, "AFTER_S", 3.0)
     with Broker() as broker:
         broker.create_topic("t")
         with Consumer(bootstrap_servers=f"{dead_address},{broker.bootstrap}") as consumer:
             consumer.assign([TopicPartition("t", 0)])
-            consumer.poll(2.0)
+            consumer.poll(4.0)
     assert said("unreachable") == []
 
 
