@@ -232,7 +232,7 @@ class ConsumerCore:
         self._settle(now_ms)
 
     def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
-        self.positions.in_trouble(trouble)
+        self.positions.in_trouble(trouble, now_ms)
         self._settle(now_ms)
 
     def take_error(self) -> BaseException | None:

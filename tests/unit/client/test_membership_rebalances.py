@@ -540,3 +540,34 @@ def test_whatever_comes_and_goes_every_partition_ends_up_with_one_owner(steps, s
     for _ in range(5):
         group.run(8000, step_ms=400)
     group.check_owned_once()
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
+def test_a_member_that_is_told_to_join_again_and_again_backs_off(code):
+    driver = MemberDriver(["t"])
+    driver.poll()
+    answers = 0
+    while driver.story.count("join") > answers:
+        answers += 1
+        assert answers < 10, "it joins without end"
+        driver.answer_join(ErrorCode[code])
+        driver.poll()
+    assert answers > 1, "the first is followed by another at once"
+    driver.advance(2000)
+    driver.poll()
+    assert driver.story.count("join") == answers + 1
+
+
+def test_assignments_outside_the_subscription_are_not_joined_for_without_end():
+    driver = MemberDriver(["t"])
+    driver.poll()
+    answers = 0
+    while driver.story.count("join") > answers:
+        answers += 1
+        assert answers < 10, "it joins without end"
+        driver.answer_join()
+        driver.answer_sync("strange-0")
+        driver.poll()
+    driver.advance(2000)
+    driver.poll()
+    assert driver.story.count("join") == answers + 1
