@@ -240,3 +240,36 @@ def test_a_parallel_consumer_stops_with_the_error_of_a_damaged_partition(damaged
         consumer.run()
     assert "polling failed" in str(stopped.value)
     assert len([partition for partition in done if partition == 0]) <= 5
+
+
+# -- groups that cannot be joined, topics that do not exist
+
+
+def test_a_topic_that_does_not_exist_is_named_and_so_is_its_arrival(said, monkeypatch):
+    monkeypatch.setattr(lasting_failures, "AFTER_MS", 300)
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
+        options = {"allow_auto_create_topics": False, "metadata_max_age_ms": 500, "group_id": "g"}
+        with Consumer(bootstrap_servers=broker.bootstrap, **options) as consumer:
+            consumer.subscribe(["missing"])
+            eventually(lambda: consumer.poll(0.1) == [] and bool(said("topic_waits")), "a line that it is missing")
+            broker.create_topic("missing")
+            eventually(lambda: consumer.poll(0.1) == [] and bool(said("topic_goes_on")), "a line that it is there")
+    [line] = said("topic_waits")
+    assert "group 'g': topic 'missing' cannot be subscribed to for " in line.getMessage()
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in line.getMessage()
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "JoinGroup", "SyncGroup"])
+def test_a_group_that_cannot_be_joined_is_named_and_so_is_the_end_of_it(said, monkeypatch, api):
+    monkeypatch.setattr(lasting_failures, "AFTER_MS", 300)
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
+        broker.create_topic("t")
+        fault = broker.faults.fail(api, "COORDINATOR_LOAD_IN_PROGRESS", times=None)
+        with Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
+            consumer.subscribe(["t"])
+            eventually(lambda: consumer.poll(0.1) == [] and bool(said("join_waits")), "a line that it waits")
+            fault.remove()
+            eventually(lambda: consumer.poll(0.1) == [] and bool(said("join_succeeds")), "a line that it joined")
+    assert said("join_waits")[0].levelno == logging.WARNING
+    assert "group 'g': joining the group has not succeeded for " in said("join_waits")[0].getMessage()
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in said("join_waits")[0].getMessage()
