@@ -127,7 +127,9 @@ def _committed(
                 # One unstable or forbidden partition makes the group's answer incomplete, which must not look complete.
                 return broker_error(each.error_code, "OffsetFetch", f"{partition} in group {group_id!r}")
             if each.committed_offset >= 0:
-                found[partition] = Offset(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                found[partition] = Offset(
+                    each.committed_offset, each.metadata or "", max(each.committed_leader_epoch, -1)
+                )
     return found
 
 

@@ -48,6 +48,8 @@ class PartitionState:
     """One assigned partition. ``question`` rises with every change of mind, so that late answers are recognised."""
 
     __slots__ = (
+        "discarded",
+        "fruitless_resets",
         "is_asked",
         "is_held",
         "is_paused",
@@ -58,6 +60,7 @@ class PartitionState:
         "position_at_visit",
         "question",
         "reset_timestamp",
+        "reset_to",
         "retry_at_ms",
         "term",
         "trouble",
@@ -75,6 +78,11 @@ class PartitionState:
         self.is_held = is_held
         # Where a RESET goes: a timestamp, or one of ListOffsets' special values.
         self.reset_timestamp: int | None = None
+        # The position that a RESET replaces, if it was one, and why.
+        self.discarded: tuple[Position, str] | None = None
+        # Where the last RESET led, and how often in a row it led to an offset that is not in the log either.
+        self.reset_to: int | None = None
+        self.fruitless_resets = 0
         self.question = 0
         self.is_asked = False
         self.retry_at_ms = 0

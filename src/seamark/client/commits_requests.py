@@ -120,7 +120,7 @@ def fetched_offsets(group_id: str, response: OffsetFetchResponse) -> FetchedOffs
             if each.error_code == 0:
                 is_there = each.committed_offset >= 0
                 offsets[partition] = (
-                    Offset(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                    Offset(each.committed_offset, each.metadata or "", max(each.committed_leader_epoch, -1))
                     if is_there
                     else None
                 )

@@ -42,6 +42,7 @@ from seamark.client.metadata_cache import ClusterView
 from seamark.client.positions import Positions, as_offset
 from seamark.client.records_api import Offset
 from seamark.client.subscriptions import Subscription, SubscriptionKind
+from seamark.client.topic_waits import TopicWaits
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
@@ -85,6 +86,7 @@ class ConsumerCore:
         self.outbox: list[Effect] = []
         self.listener_call: CallListener | None = None
         self._errors: deque[BaseException] = deque()
+        self._topic_waits = TopicWaits()
         self._refused_version = -1
         # Under way; more than one if a join was given up while its commit was not answered.
         self._commits_before_join = 0
@@ -98,6 +100,7 @@ class ConsumerCore:
             raise UsageError("subscribing needs a group.id; without one, use assign()")
         self.subscription.subscribe(wanted, listener)
         self.subscription.match(self.positions.view)
+        self._look_for_topics()
         self._want_topics()
         self._settle(now_ms)
 
@@ -129,6 +132,7 @@ class ConsumerCore:
             self._route(self.membership.leave(reason, now_ms, even_if_static=even_if_static, remain=remain))
         self._own(())
         self.subscription.clear()
+        self._look_for_topics()
         self.listener_call = None
         self._settle(now_ms)
 
@@ -147,6 +151,7 @@ class ConsumerCore:
         if self._commits_before_join:
             self._processed = self.processed_offsets()
         self._check_topics()
+        self.outbox += self._topic_waits.look(now_ms)
         if self.subscription.is_group:
             self._poll_membership(now_ms)
         elif self.subscription.kind is SubscriptionKind.ASSIGNED:
@@ -175,6 +180,13 @@ class ConsumerCore:
             refused = [name for name in wanted if view.topics[name].error is code]
             if refused:
                 self._errors.append(broker_error(code, "Metadata", f"topics {', '.join(refused)}"))
+
+    def _look_for_topics(self) -> None:
+        """Which topics that were subscribed to by name the cluster does not have."""
+        view = self.positions.view
+        by_name = self.subscription.topics if self.subscription.kind is SubscriptionKind.TOPICS else ()
+        missing = {name: view.topics[name].error for name in by_name if name in view.topics and view.topics[name].error}
+        self._topic_waits.saw(missing, frozenset(by_name))
 
     def _auto_commit(self, now_ms: int) -> None:
         self.auto_commit.restart(now_ms)
@@ -232,7 +244,7 @@ class ConsumerCore:
         self._settle(now_ms)
 
     def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
-        self.positions.in_trouble(trouble)
+        self.positions.in_trouble(trouble, now_ms)
         self._settle(now_ms)
 
     def take_error(self) -> BaseException | None:
@@ -280,6 +292,7 @@ class ConsumerCore:
     def metadata_changed(self, view: ClusterView, now_ms: int) -> None:
         """A new view, or the confirmation of the old one that was asked for."""
         self.positions.view = view
+        self._look_for_topics()
         if self.subscription.match(view):
             self._want_topics()
         usable = [name for name, topic in view.topics.items() if topic.error is ErrorCode.NONE]
@@ -305,12 +318,18 @@ class ConsumerCore:
 
     def tick(self, now_ms: int) -> None:
         self._route(self.membership.tick(now_ms))
+        self.outbox += self._topic_waits.look(now_ms)
         self.commits.tick(now_ms)
         self._settle(now_ms)
 
     def next_tick_ms(self, now_ms: int) -> int | None:
         """When ``tick`` must be called, whether or not the caller is here."""
-        times = (self.membership.next_tick_ms, self.commits.next_tick_ms, self.positions.next_tick_ms(now_ms))
+        times = (
+            self.membership.next_tick_ms,
+            self._topic_waits.next_ms(),
+            self.commits.next_tick_ms,
+            self.positions.next_tick_ms(now_ms),
+        )
         return min((at for at in times if at is not None), default=None)
 
     # -- wiring

@@ -89,6 +89,7 @@ class ConsumerLoop:
             wall_ms=lambda: int(time.time() * 1000),
         )
         self.network = NetworkClient(config)
+        self.core.membership.waiting.coordinator_problem = self._coordinator_problem
         # None: offsets are kept by the coordinator alone.
         self.offset_storage: OffsetStorage | None = offset_storage(config, self.network)
         self.fetcher = make_fetcher(config, self.network, key, value)
@@ -213,6 +214,9 @@ class ConsumerLoop:
     def _has_ever_connected(self) -> bool:
         """Did any broker answer yet? If not, the caller hears what is wrong; a later outage is waited for."""
         return self.network.view.version > 0
+
+    def _coordinator_problem(self) -> ClientError | None:
+        return self.network.coordinators.last_error(self.config.group_id or "")
 
     def _coordinator_moved(self, reason: str) -> None:
         node, self._coordinator = self._coordinator, None

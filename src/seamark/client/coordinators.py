@@ -51,6 +51,11 @@ class Coordinators:
         found = self._groups.get(group_id)
         return None if found is None else found.node
 
+    def last_error(self, group_id: str) -> ClientError | None:
+        """What the last look-up met, while the coordinator is not known."""
+        found = self._groups.get(group_id)
+        return None if found is None else found.last_error
+
     async def find(self, group_id: str, deadline: Deadline) -> Node:
         """The group's coordinator, looked up if it is not known; OperationTimedOut says what the lookups met."""
         core = self._core(group_id)

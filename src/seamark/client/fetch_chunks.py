@@ -68,6 +68,7 @@ class Chunk:
         "_verify",
         "byte_count",
         "error",
+        "is_last",
         "is_spoiled",
         "leader_epoch",
         "offset",
@@ -106,6 +107,8 @@ class Chunk:
         self.leader_epoch = leader_epoch
         self.trouble = trouble
         self.error = error
+        # Nothing is fetched behind it until the caller has taken it.
+        self.is_last = trouble is not None
         self.is_spoiled = False
 
     @property

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from seamark.client import lasting_failures
 from seamark.client.assignment_state import Position
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.client_log import ClientLog
@@ -30,7 +31,7 @@ from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetc
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch_taking import RecordTaking
-from seamark.client.lasting_failures import LastingFailures
+from seamark.client.fetch_waits import FetchWaits
 from seamark.client.network import NetworkClient
 from seamark.client.positions_requests import READ_COMMITTED
 from seamark.client.read_committed import AbortedBatches
@@ -43,6 +44,7 @@ from seamark.wire.schema import Message
 
 # How long closing waits for brokers to hear that their sessions are over.
 _CLOSE_PATIENCE_S = 1.0
+_SESSION_LOST = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 def make_fetcher(
@@ -60,7 +62,7 @@ class Pipeline:
         self._config = config
         self._network = network
         self._log = ClientLog(config)
-        self._lasting: LastingFailures[TopicPartition] = LastingFailures()
+        self._waits = FetchWaits(self._log)
         self._limits = FetchLimits.from_config(config)
         self._planning = FetchPlanning(
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
@@ -96,7 +98,7 @@ class Pipeline:
         stopped = list(partitions)
         self._planning.stop(stopped)
         for partition in stopped:
-            self._lasting.forget(partition)
+            self._waits.forget(partition)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -208,6 +210,9 @@ class Pipeline:
             version = chosen
             return fetch_request(request, self._limits, max_bytes).make(chosen)
 
+        assert self._loop is not None
+        patience_s = (self._limits.max_wait_ms + lasting_failures.AFTER_MS) / 1000
+        overdue = self._loop.call_later(patience_s, self._waits.node_failed, node_id, "no answer so far", started)
         try:
             response = await self._network.send(
                 node_id,
@@ -216,20 +221,25 @@ class Pipeline:
                 timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
                 max_version=version_cap(request),
             )
-            self._failures.pop(node_id, None)
+            self._waits.node_answered(node_id)
             self._answered(session, request, asked, response, version)
             self._metrics.fetches.add(now_ms() - started)
         except ClosedError:
             self._is_closed = True
         except SeamarkError as error:
-            self._failed(session, asked, error)
+            self._failed(session, asked, error, started)
         finally:
+            overdue.cancel()
             # Last, whatever happened: the node must be fetchable again (K15).
             self._planning.pending.discard(node_id)
             self._plan_soon()
 
     def _failed(
-        self, session: FetchSession, asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]], error: SeamarkError
+        self,
+        session: FetchSession,
+        asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
+        error: SeamarkError,
+        started_ms: int,
     ) -> None:
         session.failed()
         self._metrics.failed_fetches += 1
@@ -237,6 +247,7 @@ class Pipeline:
         text = f"a fetch from node {session.node_id} failed: {error}"
         self._log.say(logging.INFO, "fetch_failed", text, node=session.node_id, reason=str(error))
         if isinstance(error, ClientError) and error.is_retriable:
+            self._waits.node_failed(session.node_id, error, started_ms)
             self._later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
             return
@@ -275,18 +286,19 @@ class Pipeline:
             self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
-            if error_code(response.error_code) not in (
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-            ):
-                self._later([state for state, _ in asked.values()])
-                for state, ask in asked.values():
-                    self._failed_again(state, ask, session.problem)
+            failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+            if failures == 1 and error_code(response.error_code) in _SESSION_LOST:
+                # A node forgets sessions when it starts and when it has too many: a new one is opened at once.
+                return
+            self._later([state for state, _ in asked.values()], failures)
+            for state, ask in asked.values():
+                self._waits.partition_failed(state.partition, ask.offset, session.problem)
             return
+        self._failures.pop(session.node_id, None)
         has_arrived = False
         for unchanged in asked.keys() - found.keys():
             # A session leaves out what has nothing new.
-            self._goes_on(unchanged)
+            self._waits.partition_goes_on(unchanged)
         for partition, each in found.items():
             if partition is not None and partition in asked:
                 state, ask = asked[partition]
@@ -313,7 +325,9 @@ class Pipeline:
                 reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
                 error = CorruptRecords(state.partition, ask.offset, reason)
             return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
-        self._failed_again(state, ask, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}"))
+        self._waits.partition_failed(
+            state.partition, ask.offset, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+        )
         state.forget_replica()
         self._later([state])
         if outcome is Outcome.REFRESH:
@@ -322,23 +336,19 @@ class Pipeline:
 
     def _note_answer(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> None:
         """An answer without an error; one that never has records although the log does is a failure all the same."""
+        replica = answer.preferred_read_replica
+        if not answer.records and replica >= 0 and replica not in self._network.view.brokers:
+            # The leader is asked again, and says the same until one of us knows better.
+            self._later([state])
+            self._network.request_refresh()
         ends = (answer.high_watermark, answer.last_stable_offset)
         end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
         if not answer.records and answer.diverging_epoch.end_offset < 0 and end > ask.offset:
             # Once or twice that is how a broker shares out the bytes of an answer.
             reason = f"the broker sends no records from offset {ask.offset} on, and says that the log ends at {end}"
-            self._failed_again(state, ask, reason)
+            self._waits.partition_failed(state.partition, ask.offset, reason)
         else:
-            self._goes_on(state.partition)
-
-    def _goes_on(self, partition: TopicPartition) -> None:
-        if (line := self._lasting.succeeded(partition, now_ms())) is not None:
-            self._log.say(logging.WARNING, "partition_goes_on", line, partition=str(partition))
-
-    def _failed_again(self, state: PartitionFetch, ask: Ask, reason: ClientError | str) -> None:
-        if (line := self._lasting.failed(state.partition, reason, now_ms())) is not None:
-            fields = {"partition": str(state.partition), "offset": ask.offset, "reason": str(reason)}
-            self._log.say(logging.WARNING, "partition_waits", line, **fields)
+            self._waits.partition_goes_on(state.partition)
 
     def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
@@ -383,7 +393,12 @@ class Pipeline:
         return self._arrive(state, chunk)
 
     def _arrive(self, state: PartitionFetch, chunk: Chunk) -> bool:
-        state.has_trouble = chunk.trouble is not None
+        if state.next_offset <= chunk.offset:
+            # The bytes lead no further: fetched again they would be the same, without end.
+            chunk.is_last = True
+        state.has_trouble = chunk.is_last
+        if chunk.is_last:
+            self._later([state])
         state.arrived_bytes += chunk.byte_count
         state.chunks.append(chunk)
         self._ready.append(state)

@@ -58,7 +58,8 @@ class PartitionFetch:
         # Behind what the caller has taken; written by the caller's thread.
         self.position = position
         self.retry_at_ms = 0
-        # A trouble stands at the end of the chunks: nothing is asked until the caller has heard of it.
+        # A trouble stands at the end of the chunks, or bytes that lead no further (a damaged batch): nothing is asked
+        # until the caller has heard of it.
         self.has_trouble = False
         self.chunks: deque[Chunk] = deque()
         self.arrived_bytes = 0

@@ -209,6 +209,9 @@ class RecordTaking:
     def _finish(self, state: PartitionFetch, chunk: Chunk) -> None:
         state.chunks.popleft()
         state.taken_bytes += chunk.byte_count
+        if chunk.is_last:
+            # What a node said may be another thing next time: it is asked again, unless a seek comes first.
+            state.has_trouble = False
         self._metrics.bytes_consumed += chunk.byte_count
         self._current = None
         self._wants_more()
@@ -223,9 +226,7 @@ class RecordTaking:
             self._ready.append(state)
             self._current = None
         else:
-            # What a node said may be another thing next time: it is asked again, unless a seek comes first.
             self._finish(state, chunk)
-            state.has_trouble = False
         trouble = Trouble(state.partition, state.term, chunk.trouble, position, chunk.error)
         if chunk.error is not None and getattr(chunk.error.__cause__, "is_retriable", False):
             # A deserializer that depends on others, such as a schema registry, may succeed with the next poll.

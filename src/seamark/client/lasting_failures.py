@@ -21,21 +21,29 @@ class _Failing:
         self.since_ms = since_ms
         self.said_ms: int | None = None
 
+    @property
+    def due_ms(self) -> int:
+        return self.since_ms + AFTER_MS if self.said_ms is None else self.said_ms + AGAIN_MS
+
 
 class LastingFailures(Generic[K]):
     """By whatever fails: a partition, a node."""
 
-    def __init__(self) -> None:
+    def __init__(self, fails: str = "cannot be read", works: str = "can be read again") -> None:
+        self._fails = fails
+        self._works = works
         self._failing: dict[K, _Failing] = {}
 
-    def failed(self, what: K, reason: object, now_ms: int) -> str | None:
-        """It failed, for the first time or once more; gives the line to log, if one is due."""
-        found = self._failing.setdefault(what, _Failing(now_ms))
-        due_ms = found.since_ms + AFTER_MS if found.said_ms is None else found.said_ms + AGAIN_MS
-        if now_ms < due_ms:
+    def failed(self, what: K, reason: object, now_ms: int, *, since_ms: int | None = None) -> str | None:
+        """It failed, for the first time or once more; gives the line to log, if one is due.
+
+        ``since_ms`` is when the first try began, where a try takes long.
+        """
+        found = self._failing.setdefault(what, _Failing(now_ms if since_ms is None else since_ms))
+        if now_ms < found.due_ms:
             return None
         found.said_ms = now_ms
-        return f"{what} cannot be read for {_seconds(now_ms - found.since_ms)} now, and is tried again: {reason}"
+        return f"{what} {self._fails} for {_seconds(now_ms - found.since_ms)} now, and is tried again: {reason}"
 
     def succeeded(self, what: K, now_ms: int) -> str | None:
         """It works; gives the line to log, if it was said that it did not."""
@@ -44,7 +52,12 @@ class LastingFailures(Generic[K]):
         found = self._failing.pop(what, None)
         if found is None or found.said_ms is None:
             return None
-        return f"{what} can be read again, after {_seconds(now_ms - found.since_ms)}"
+        return f"{what} {self._works}, after {_seconds(now_ms - found.since_ms)}"
+
+    def due_ms(self, what: K) -> int | None:
+        """When a line is due if it fails still; None while it works."""
+        found = self._failing.get(what)
+        return None if found is None else found.due_ms
 
     def forget(self, what: K) -> None:
         """Nobody wants it any more."""

@@ -28,6 +28,7 @@ from seamark.client.membership_generation import (
 )
 from seamark.client.membership_settings import MembershipSettings
 from seamark.client.membership_standing import Standing
+from seamark.client.membership_waiting import JoinWaiting
 from seamark.client.poll_interval import PollInterval
 from seamark.client.rebalance_answers import Reset
 from seamark.client.rebalance_ownership import Handover, before_leave
@@ -63,6 +64,7 @@ class Membership:
             ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random_source=rng),
             lambda: self._topics,
         )
+        self.waiting = JoinWaiting(self._standing, self._joining)
         # None while nothing is subscribed to; sorted, so that the order of a set never shows.
         self._wanted: tuple[str, ...] | None = None
         self._has_pattern = False
@@ -172,6 +174,7 @@ class Membership:
         self.poll_interval.polled(now_ms)
         if self._wanted is not None and not self.is_listener_running:
             self._poll(now_ms)
+            self.waiting.look(now_ms)
         return self._standing.take_effects()
 
     def _poll(self, now_ms: int) -> None:
@@ -244,6 +247,7 @@ class Membership:
         self._leave(reason, now_ms, even_if_static=even_if_static, remain=remain)
         self._disown()
         self._wanted = None
+        self.waiting.forget()
         return self._standing.take_effects()
 
     def _leave(self, reason: str, now_ms: int, *, even_if_static: bool = False, remain: bool = False) -> None:  # noqa: ARG002
@@ -312,11 +316,18 @@ class Membership:
 
     def tick(self, now_ms: int) -> list[Effect]:
         self._heartbeats.tick(now_ms)
+        if self._is_wait_watched:
+            self.waiting.look(now_ms)
         return self._standing.take_effects()
 
     @property
     def next_tick_ms(self) -> int | None:
-        return self._heartbeats.next_ms
+        times = (self._heartbeats.next_ms, self.waiting.next_ms if self._is_wait_watched else None)
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def _is_wait_watched(self) -> bool:
+        return self._wanted is not None and not self.is_listener_running
 
     def poll_again_ms(self, now_ms: int) -> int | None:
         """When a waiting caller should poll again though nothing has happened: a backoff or a commit has run out."""

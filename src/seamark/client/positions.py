@@ -34,6 +34,7 @@ from seamark.client.metadata_cache import ClusterView
 from seamark.client.positions_answers import Answer, Outcome, committed_answers, epoch_answers, offset_answers
 from seamark.client.positions_errors import LogTruncated
 from seamark.client.positions_policy import LATEST, ResetPolicy
+from seamark.client.positions_policy import OPTION as POLICY_OPTION
 from seamark.client.positions_requests import by_leader, epoch_request, list_offsets_request
 from seamark.client.records_api import Offset
 from seamark.topic_partition import TopicPartition
@@ -208,7 +209,14 @@ class Positions:
             if answer.error is None and (line := self._lasting.succeeded(state.partition, now_ms)) is not None:
                 fields = (("partition", str(state.partition)),)
                 self._effects.append(LogLine("warning", "partition_goes_on", line, fields))
-            match answer.outcome:
+            outcome = answer.outcome
+            if outcome is Outcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
+                # Every log has a beginning and an end.
+                why = "the broker answered without an offset"
+                code = ErrorCode.OFFSET_NOT_AVAILABLE
+                state.last_error = broker_error(code, "ListOffsets", f"partition {state.partition}", why)
+                outcome = Outcome.RETRY
+            match outcome:
                 case Outcome.FOUND:
                     self._failures = 0
                     self._found(state, answer)
@@ -232,19 +240,26 @@ class Positions:
     def _later(self, states: list[PartitionState], now_ms: int, *, is_raised: bool = False) -> None:
         if states:
             self._failures += 1
-            retry_at_ms = now_ms + int(self._backoff.wait_ms(self._failures))
-            for state in states:
-                state.retry_at_ms = retry_at_ms
-                if not is_raised and (line := self._lasting.failed(state.partition, state.last_error, now_ms)):
-                    fields = (("partition", str(state.partition)), ("reason", str(state.last_error)))
-                    self._effects.append(LogLine("warning", "partition_waits", line, fields))
+            self._wait(states, now_ms, self._failures, is_raised=is_raised)
+
+    def _wait(self, states: list[PartitionState], now_ms: int, failures: int, *, is_raised: bool = False) -> None:
+        retry_at_ms = now_ms + int(self._backoff.wait_ms(failures))
+        for state in states:
+            state.retry_at_ms = retry_at_ms
+            if not is_raised and (line := self._lasting.failed(state.partition, state.last_error, now_ms)):
+                fields = (("partition", str(state.partition)), ("reason", str(state.last_error)))
+                self._effects.append(LogLine("warning", "partition_waits", line, fields))
 
     def _found(self, state: PartitionState, answer: Answer) -> None:
         assert answer.position is not None
         if state.phase is Phase.UNKNOWN:
             self.seek(state, answer.position)
         elif state.phase is Phase.RESET:
+            if state.discarded is not None and state.discarded[0].offset != answer.position.offset:
+                self._say_reset(state, state.discarded[0], answer.position, state.discarded[1])
+            state.discarded = None
             state.position = answer.position
+            state.reset_to = answer.position.offset
             self._ready(state)
         elif state.position is not None and answer.position.offset < state.position.offset:
             self._truncated(state, answer.position)
@@ -272,10 +287,31 @@ class Positions:
         if self._policy.is_none:
             self._stuck(state, LogTruncated(state.partition, state.position, divergence))
         elif divergence is None:
-            self.reset(state, None)
+            self._discard(state, f"the leader does not know epoch {state.position.leader_epoch}, which it was read in")
         else:
+            self._say_reset(state, state.position, divergence, "the log was cut there by an unclean leader election")
             state.position = divergence
             self._ready(state)
+
+    def _discard(self, state: PartitionState, reason: str) -> None:
+        """The position is of no use: go where the policy says. The log says it once the new one is known."""
+        discarded = state.position
+        self.reset(state, None)
+        state.discarded = None if discarded is None else (discarded, reason)
+
+    def _say_reset(self, state: PartitionState, before: Position, after: Position, reason: str) -> None:
+        text = (
+            f"{state.partition} is read from offset {after.offset}, not from its position {before.offset}: {reason} "
+            f"({POLICY_OPTION}={self._policy.name})"
+        )
+        fields = {
+            "partition": str(state.partition),
+            "old_offset": before.offset,
+            "new_offset": after.offset,
+            "reason": reason,
+            "policy": self._policy.name,
+        }
+        self._effects.append(LogLine("warning", "position_reset", text, tuple(fields.items())))
 
     # -- moving
 
@@ -289,6 +325,7 @@ class Positions:
     def reset(self, state: PartitionState, timestamp: int | None) -> None:
         """Read from the offset for a timestamp, or from where the policy says."""
         state.position = None
+        state.discarded = None
         state.reset_timestamp = timestamp
         state.change(Phase.RESET)
         self._effects.append(StopFetching((state.partition,)))
@@ -322,7 +359,7 @@ class Positions:
             and self.view.leader_epoch(state.partition) > state.validated_epoch
         )
 
-    def in_trouble(self, trouble: Trouble) -> None:
+    def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
         """What the fetcher met where the position stands."""
         state = self._assignment.get(trouble.partition)
         if state is None or state.term != trouble.term or state.phase is not Phase.READY:
@@ -333,7 +370,16 @@ class Positions:
             if self._policy.is_none:
                 self._stuck(state, OffsetOutOfRange({trouble.partition: trouble.position.offset}))
             else:
-                self.reset(state, None)
+                self._out_of_range(state, trouble.position, now_ms)
+
+    def _out_of_range(self, state: PartitionState, position: Position, now_ms: int) -> None:
+        """Go where the policy says; if that is where the fetcher comes from, not without a pause."""
+        is_fruitless = state.reset_to == position.offset
+        state.fruitless_resets = state.fruitless_resets + 1 if is_fruitless else 0
+        self._discard(state, "the log does not hold that offset any more, or not yet (OFFSET_OUT_OF_RANGE)")
+        if is_fruitless:
+            state.last_error = broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at {position}")
+            self._wait([state], now_ms, state.fruitless_resets)
 
     @property
     def has_error(self) -> bool:

@@ -38,6 +38,9 @@ from seamark.wire.schema import Message
 
 # JoinGroup is parked by the coordinator for up to the rebalance timeout; the answer then needs a moment to travel.
 JOIN_TIMEOUT_LAPSE_MS = 5_000
+# A new member is told its id, a member of an old generation that it has to come anew, and the group may move on in
+# between. Whoever is told to join again more often than that waits for the backoff.
+_JOINS_AT_ONCE = 3
 
 
 class JoinLoop:
@@ -60,8 +63,12 @@ class JoinLoop:
         self._metrics = metrics
         self._backoff = backoff
         self._topics = topics
+        # In a row, and of those the ones that were followed by another join at once.
         self._failures = 0
+        self._joins_at_once = 0
         self._rebalance_started_ms: int | None = None
+        # What the last attempt met, until one succeeds; None also for what is part of every join.
+        self.last_error: Exception | None = None
         self.preparation = Preparation(standing, settings, protocol)
         self.completion = Completion(standing, self._assignors)
         self.attempt: JoinAttempt | None = None
@@ -97,7 +104,7 @@ class JoinLoop:
             if self.attempt.error is not None:
                 if not self._judge_failure(self.attempt.error, self.attempt.ended_ms):
                     return
-            elif not self._complete(self.attempt):
+            elif not self._complete(self.attempt, now_ms):
                 return
 
     def _start(self, now_ms: int) -> None:
@@ -139,37 +146,56 @@ class JoinLoop:
         if not (isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED):
             standing.log("info", "rebalance_failed", f"joining the group failed: {error}", reason=str(error))
         following = self._following(error)
-        if following is Next.JOIN_AT_ONCE:
-            return True
         if following is Next.RAISE:
             standing.do(Raise(error))
             return False
-        self._failures += 1
-        self.retry_at_ms = failed_ms + int(self._backoff.wait_ms(self._failures))
+        if following is Next.JOIN_AT_ONCE:
+            self._join_at_once(error, failed_ms)
+        else:
+            self._back_off(error, failed_ms)
         # The next turn starts the join if the backoff has passed, and returns if it has not.
         return True
+
+    def _join_at_once(self, error: Exception, failed_ms: int) -> None:
+        """Join without waiting, unless that was done before and led nowhere."""
+        if self._joins_at_once < _JOINS_AT_ONCE:
+            self._joins_at_once += 1
+        else:
+            self._back_off(error, failed_ms)
+
+    def _back_off(self, error: Exception, failed_ms: int) -> None:
+        self.last_error = error
+        self._failures += 1
+        self.retry_at_ms = failed_ms + int(self._backoff.wait_ms(self._failures))
 
     def _following(self, error: Exception) -> Next:
         if isinstance(error, BrokerError):
             return reaction_to(error.code).next
         return Next.JOIN_AFTER_BACKOFF if getattr(error, "is_retriable", False) else Next.RAISE
 
-    def _complete(self, attempt: JoinAttempt) -> bool:
+    def _complete(self, attempt: JoinAttempt, now_ms: int) -> bool:
         """C16: True when the attempt is over, however it ended."""
         standing = self._standing
         generation, state = standing.generation, standing.state
         if generation.is_reset or state is not MemberState.STABLE:
             self.attempt = None
-            standing.reset(
-                Reset.EVERYTHING,
+            reason = (
                 f"the rebalance was overtaken: generation {generation.generation_id} of member "
-                f"{generation.member_id!r} in state {state.value}",
+                f"{generation.member_id!r} in state {state.value}"
             )
+            standing.reset(Reset.EVERYTHING, reason)
+            self._join_at_once(SeamarkError(reason), now_ms)
             return True
         if not self.completion.advance(attempt, self._topics()):
             return False
         self.attempt = None
         standing.needs_join_prepare = True
+        if attempt.difference is None and not attempt.is_owned:
+            # It could not be taken: the subscription has changed meanwhile, or the leader does not know it.
+            self._join_at_once(SeamarkError(standing.rejoin_reason), now_ms)
+        else:
+            self._joins_at_once = self._failures = 0
+            self.last_error = None
         return True
 
     # -- answers, whenever they come
@@ -292,7 +318,6 @@ class JoinLoop:
         else:
             standing.state = MemberState.STABLE
             standing.is_rejoin_needed = False
-            self._failures = 0
             if self._rebalance_started_ms is not None:
                 self._metrics.rebalanced(now_ms - self._rebalance_started_ms, now_ms)
                 self._rebalance_started_ms = None
@@ -337,6 +362,8 @@ class JoinLoop:
         self.group_topics = frozenset()
         self.joined_topics = None
         self.retry_at_ms = 0
+        self._joins_at_once = self._failures = 0
+        self.last_error = None
 
     def _current(self) -> JoinAttempt:
         assert self.attempt is not None

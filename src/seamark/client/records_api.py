@@ -29,6 +29,8 @@ class Offset:
     def __init__(self, offset: int, metadata: str = "", leader_epoch: int = -1) -> None:
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise UsageError(f"an offset to commit is a whole number that is not negative, not {offset!r}")
+        if leader_epoch < -1:
+            raise UsageError(f"a leader epoch to commit is not negative, or -1 for none, not {leader_epoch!r}")
         self.offset = offset
         self.metadata = metadata
         self.leader_epoch = leader_epoch

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from seamark.client import lasting_failures
 from seamark.client.assignment_state import Position
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Fetcher, TroubleKind
 from seamark.client.errors import ClientError, ConnectionFailed, PeerProtocolError
+from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_pipeline import Pipeline, make_fetcher
 from seamark.client.metadata_cache import ClusterView, Node, PartitionView, TopicView
 from seamark.topic_partition import TopicPartition
@@ -67,7 +69,7 @@ class Network:
 def run(story: Callable[[Pipeline, Network], object], **options: object) -> None:
     async def tell() -> None:
         network = Network()
-        config = ConsumerConfig.from_options({"bootstrap.servers": "h:1", "retry.backoff.ms": 1}, options)
+        config = ConsumerConfig.from_options({"bootstrap.servers": "h:1"}, {"retry_backoff_ms": 1, **options})
         pipeline = make_fetcher(config, network)  # type: ignore[arg-type]
         pipeline.start(A, Position(0), 1)
         await settle()
@@ -223,3 +225,78 @@ def test_closing_ends_the_session_at_the_node() -> None:  # covers: K16
         assert [(each.session_id, each.session_epoch) for each in network.requests] == [(0, 0), (9, 1), (9, -1)]
 
     run(story)
+
+
+def test_bytes_that_lead_no_further_are_not_fetched_again_until_they_were_taken() -> None:
+    async def story(pipeline: Pipeline, network: Network) -> None:
+        damaged = bytearray(records(0))
+        damaged[8:12] = b"\x00\x00\xff\xff"  # the length of the batch
+        for _ in range(5):
+            network.answers.put_nowait(response(bytes(damaged)))
+        await asyncio.sleep(0.05)
+        assert len(network.requests) == 1
+        for _ in range(3):
+            [trouble] = pipeline.take(10).troubles
+            assert isinstance(trouble.error, CorruptRecords)
+        await asyncio.sleep(0.05)
+        assert len(network.requests) == 1
+        pipeline.start(A, Position(2), 1)
+        await settle()
+        assert network.requests[-1].topics[0].partitions[0].fetch_offset == 2
+
+    run(story)
+
+
+def test_batches_before_the_position_are_passed_over_and_fetching_goes_on() -> None:
+    async def story(pipeline: Pipeline, network: Network) -> None:
+        pipeline.start(A, Position(2), 1)
+        network.answers.put_nowait(response(records(0)))
+        await settle()
+        network.answers.put_nowait(response(records(0)))
+        await settle()
+        asked = len(network.requests)
+        assert pipeline.take(10) == ([], {}, [])
+        network.answers.put_nowait(response(records(2)))
+        await asyncio.sleep(0.05)
+        assert len(network.requests) > asked
+        assert [record.offset for record in pipeline.take(10).records] == [2, 3]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FetchResponse(error_code=70),
+        FetchResponse(error_code=71),
+        response(preferred_read_replica=77),
+        response(error=29),
+    ],
+    ids=["no session", "wrong epoch", "unknown replica", "an error that is raised"],
+)
+def test_an_answer_that_comes_again_and_again_is_not_asked_for_without_a_pause(answer) -> None:
+    async def story(pipeline: Pipeline, network: Network) -> None:
+        for _ in range(10):
+            network.answers.put_nowait(answer)
+            await settle()
+            pipeline.take(10)
+        # At most one of them is followed by another request at once.
+        assert len(network.requests) <= 2
+
+    run(story, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+
+
+def test_a_node_that_does_not_answer_is_named_once_it_lasts_and_when_it_is_over(monkeypatch, caplog) -> None:
+    monkeypatch.setattr(lasting_failures, "AFTER_MS", 20)
+
+    async def story(pipeline: Pipeline, network: Network) -> None:
+        await asyncio.sleep(0.1)
+        network.answers.put_nowait(ConnectionFailed("h:1", "gone"))
+        await asyncio.sleep(0.05)
+        network.answers.put_nowait(response(records(0)))
+        await settle()
+
+    run(story, fetch_max_wait_ms=1)
+    lines = [(record.event, record.getMessage()) for record in caplog.records if record.levelname == "WARNING"]
+    assert [event for event, _ in lines] == ["node_waits", "node_goes_on"]
+    assert "node 1 does not answer Fetch for" in lines[0][1]

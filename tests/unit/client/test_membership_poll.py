@@ -7,6 +7,7 @@ from seamark.client.membership_generation import MemberState
 from seamark.errors import UsageError
 from seamark.wire.consumer_protocol import decode_subscription
 from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.heartbeat import HeartbeatRequest
 from seamark.wire.messages.join_group import JoinGroupRequest
 from seamark.wire.messages.sync_group import SyncGroupRequest
 from tests.support.membership_driver import MemberDriver
@@ -269,7 +270,8 @@ def test_out_of_time_after_an_error_leaves_the_member_unjoined_without_heartbeat
     driver.poll()
     assert driver.membership.state is MemberState.UNJOINED
     assert not driver.membership.is_heartbeat_enabled
-    assert driver.membership.next_tick_ms is None
+    driver.advance(4000)
+    assert driver.sent(HeartbeatRequest) == []
 
 
 # covers: C20
@@ -280,7 +282,8 @@ def test_out_of_time_without_a_join_answer_leaves_it_preparing_without_heartbeat
     driver.poll()
     assert driver.membership.state is MemberState.PREPARING_REBALANCE
     assert not driver.membership.is_heartbeat_enabled
-    assert driver.membership.next_tick_ms is None
+    driver.advance(4000)
+    assert driver.sent(HeartbeatRequest) == []
 
 
 # covers: C20

@@ -540,3 +540,80 @@ def test_whatever_comes_and_goes_every_partition_ends_up_with_one_owner(steps, s
     for _ in range(5):
         group.run(8000, step_ms=400)
     group.check_owned_once()
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
+def test_a_member_that_is_told_to_join_again_and_again_backs_off(code):
+    driver = MemberDriver(["t"])
+    driver.poll()
+    answers = 0
+    while driver.story.count("join") > answers:
+        answers += 1
+        assert answers < 10, "it joins without end"
+        driver.answer_join(ErrorCode[code])
+        driver.poll()
+    assert answers > 1, "the first is followed by another at once"
+    driver.advance(2000)
+    driver.poll()
+    assert driver.story.count("join") == answers + 1
+
+
+def test_assignments_outside_the_subscription_are_not_joined_for_without_end():
+    driver = MemberDriver(["t"])
+    driver.poll()
+    answers = 0
+    while driver.story.count("join") > answers:
+        answers += 1
+        assert answers < 10, "it joins without end"
+        driver.answer_join()
+        driver.answer_sync("strange-0")
+        driver.poll()
+    driver.advance(2000)
+    driver.poll()
+    assert driver.story.count("join") == answers + 1
+
+
+def waits(driver):
+    return [line.text for line in driver.log if line.event in ("join_waits", "join_succeeds")]
+
+
+def test_a_join_that_is_refused_for_long_is_logged_and_so_is_its_end():
+    driver = MemberDriver(["t"])
+    driver.poll()
+    for _ in range(8):
+        driver.answer_join(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        driver.advance(1200)
+        driver.poll()
+    [line] = waits(driver)
+    assert line.startswith("joining the group has not succeeded for ")
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in line
+    driver.answer_join()
+    driver.answer_sync("t-0")
+    driver.poll()
+    driver.poll()
+    assert len(waits(driver)) == 2
+    assert waits(driver)[1].startswith("joining the group has succeeded, after ")
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup"])
+def test_a_join_that_is_not_answered_is_logged_though_the_caller_waits_in_one_poll(request_name):
+    driver = MemberDriver(["t"])
+    driver.poll()
+    if request_name == "SyncGroup":
+        driver.answer_join()
+    driver.poll()
+    driver.now_ms += 6000
+    assert driver.membership.next_tick_ms <= driver.now_ms
+    driver.carry_out(driver.membership.tick(driver.now_ms))
+    assert len(waits(driver)) == 1
+    assert f"{request_name} is not answered so far" in waits(driver)[0]
+
+
+def test_a_coordinator_that_is_not_found_is_logged():
+    driver = MemberDriver(["t"])
+    driver.knows_coordinator = False
+    driver.poll()
+    driver.now_ms += 6000
+    driver.poll()
+    assert len(waits(driver)) == 1
+    assert "its coordinator is not known" in waits(driver)[0]

@@ -8,6 +8,7 @@ from seamark.client.errors import BrokerError, ConnectionFailed, NoOffsetForPart
 from seamark.client.membership_effects import FindCoordinator, ForgetCoordinator, RefreshMetadata
 from seamark.client.positions_errors import LogTruncated
 from seamark.client.positions_policy import EARLIEST, LATEST, ResetPolicy
+from seamark.client.records_api import Offset
 from seamark.errors import ConfigError, UsageError
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_offsets import ListOffsetsRequest
@@ -352,3 +353,47 @@ def test_seeking_to_the_beginning_is_looked_up_lazily_and_lost_answers_are_asked
     driver.advance(200)
     assert driver.listed(3).topics[0].partitions[0].timestamp == EARLIEST
     assert driver.fetching == {T0: (3, 1)}
+
+
+def test_a_position_that_is_thrown_away_is_logged_with_the_new_one():
+    driver = CoreDriver(policy="latest")
+    driver.assign()
+    driver.poll()
+    driver.committed({"t-0": 5})
+    driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
+    driver.pump()
+    driver.listed(99)
+    [line] = [each for each in driver.wanted if getattr(each, "event", "") == "position_reset"]
+    fields = dict(line.fields)
+    assert (line.level, fields["partition"], fields["policy"]) == ("warning", "t-0", "latest")
+    assert (fields["old_offset"], fields["new_offset"]) == (5, 99)
+    assert "OFFSET_OUT_OF_RANGE" in line.text
+
+
+def test_resets_that_lead_out_of_range_again_wait_for_the_backoff():
+    driver = CoreDriver(policy="earliest")
+    driver.assign()
+    driver.poll()
+    driver.committed({"t-0": 5})
+    for offset in (5, 0):
+        driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(offset)), driver.now_ms)
+        driver.pump()
+        if offset:
+            driver.listed(0)
+    assert driver.core.assignment.require(T0).retry_at_ms > driver.now_ms
+
+
+def test_a_log_without_a_beginning_is_asked_for_again_after_the_backoff_and_not_read_from_its_end():
+    driver = CoreDriver(policy="earliest")
+    driver.assign()
+    driver.poll()
+    driver.committed({})
+    driver.listed(-1)
+    state = driver.core.assignment.require(T0)
+    assert (state.phase, state.reset_timestamp) == (Phase.RESET, None)
+    assert state.retry_at_ms > driver.now_ms
+
+
+def test_a_leader_epoch_below_none_is_refused():
+    with pytest.raises(UsageError, match="leader epoch"):
+        Offset(5, leader_epoch=-2)
