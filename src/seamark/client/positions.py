@@ -374,7 +374,9 @@ class Positions:
         state.fruitless_resets = state.fruitless_resets + 1 if is_fruitless else 0
         self._discard(state, "the log does not hold that offset any more, or not yet (OFFSET_OUT_OF_RANGE)")
         if is_fruitless:
-            state.last_error = broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at {position}")
+            state.last_error = broker_error(
+                ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at offset {position.offset}"
+            )
             self._wait([state], now_ms, state.fruitless_resets)
 
     @property
