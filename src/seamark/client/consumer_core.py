@@ -156,7 +156,7 @@ class ConsumerCore:
             self._poll_membership(now_ms)
         elif self.subscription.kind is SubscriptionKind.ASSIGNED:
             self.assignment.hold(self.assignment.partitions, is_held=False)
-        self.positions.caller_is_here()
+        self.positions.caller_is_here(now_ms)
         if self.auto_commit.is_due(now_ms):
             self._auto_commit(now_ms)
         self._settle(now_ms)

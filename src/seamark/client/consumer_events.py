@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from seamark.client.assignment_state import Position
 from seamark.client.errors import ClientError, CommitError
 from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
 from seamark.client.metadata_cache import Node
+from seamark.client.positions_policy import OPTION
 from seamark.topic_partition import TopicPartition
 
 # A group may have thousands of partitions; a line of the log should not.
@@ -52,3 +54,20 @@ def _named(partitions: tuple[TopicPartition, ...]) -> str:
     shown = ", ".join(map(str, partitions[:_MAX_NAMED])) or "no partitions"
     more = len(partitions) - _MAX_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def position_reset_line(
+    partition: TopicPartition, before: Position, after: Position, reason: str, policy: str
+) -> LogLine:
+    text = (
+        f"{partition} is read from offset {after.offset}, not from its position {before.offset}: {reason} "
+        f"({OPTION}={policy})"
+    )
+    fields = {
+        "partition": str(partition),
+        "old_offset": before.offset,
+        "new_offset": after.offset,
+        "reason": reason,
+        "policy": policy,
+    }
+    return LogLine("warning", "position_reset", text, tuple(fields.items()))

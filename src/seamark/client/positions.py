@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from seamark.client.assignment_state import NO_EPOCH, AssignmentState, PartitionState, Phase, Position
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import fetch_request
+from seamark.client.consumer_events import position_reset_line
 from seamark.client.consumer_fetching import Trouble, TroubleKind
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, broker_error
 from seamark.client.lasting_failures import LastingFailures
@@ -34,7 +35,6 @@ from seamark.client.metadata_cache import ClusterView
 from seamark.client.positions_answers import Answer, Outcome, committed_answers, epoch_answers, offset_answers
 from seamark.client.positions_errors import LogTruncated
 from seamark.client.positions_policy import LATEST, ResetPolicy
-from seamark.client.positions_policy import OPTION as POLICY_OPTION
 from seamark.client.positions_requests import by_leader, epoch_request, list_offsets_request
 from seamark.client.records_api import Offset
 from seamark.topic_partition import TopicPartition
@@ -206,9 +206,8 @@ class Positions:
         for state in states:
             answer = answers[state.partition]
             state.last_error = answer.error
-            if answer.error is None and (line := self._lasting.succeeded(state.partition, now_ms)) is not None:
-                fields = (("partition", str(state.partition)),)
-                self._effects.append(LogLine("warning", "partition_goes_on", line, fields))
+            if answer.error is None and not state.fruitless_resets:
+                self._goes_on(state, now_ms)
             outcome = answer.outcome
             if outcome is Outcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
                 # Every log has a beginning and an end.
@@ -236,6 +235,11 @@ class Positions:
                     retried.append(state)
         self._later(retried, now_ms)
         self._later(raised, now_ms, is_raised=True)
+
+    def _goes_on(self, state: PartitionState, now_ms: int) -> None:
+        if (line := self._lasting.succeeded(state.partition, now_ms)) is not None:
+            fields = (("partition", str(state.partition)),)
+            self._effects.append(LogLine("warning", "partition_goes_on", line, fields))
 
     def _later(self, states: list[PartitionState], now_ms: int, *, is_raised: bool = False) -> None:
         if states:
@@ -300,18 +304,7 @@ class Positions:
         state.discarded = None if discarded is None else (discarded, reason)
 
     def _say_reset(self, state: PartitionState, before: Position, after: Position, reason: str) -> None:
-        text = (
-            f"{state.partition} is read from offset {after.offset}, not from its position {before.offset}: {reason} "
-            f"({POLICY_OPTION}={self._policy.name})"
-        )
-        fields = {
-            "partition": str(state.partition),
-            "old_offset": before.offset,
-            "new_offset": after.offset,
-            "reason": reason,
-            "policy": self._policy.name,
-        }
-        self._effects.append(LogLine("warning", "position_reset", text, tuple(fields.items())))
+        self._effects.append(position_reset_line(state.partition, before, after, reason, self._policy.name))
 
     # -- moving
 
@@ -344,9 +337,12 @@ class Positions:
 
     # -- while the caller waits
 
-    def caller_is_here(self) -> None:
+    def caller_is_here(self, now_ms: int) -> None:
         """Have positions checked whose partition has a new leader: its log may have ended before them."""
         for state in self._assignment:
+            if state.fruitless_resets and state.position is not None and state.position.offset != state.reset_to:
+                state.fruitless_resets = 0
+                self._goes_on(state, now_ms)
             if self._has_new_leader(state):
                 assert state.position is not None
                 self.seek(state, state.position)
@@ -378,7 +374,9 @@ class Positions:
         state.fruitless_resets = state.fruitless_resets + 1 if is_fruitless else 0
         self._discard(state, "the log does not hold that offset any more, or not yet (OFFSET_OUT_OF_RANGE)")
         if is_fruitless:
-            state.last_error = broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at {position}")
+            state.last_error = broker_error(
+                ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at offset {position.offset}"
+            )
             self._wait([state], now_ms, state.fruitless_resets)
 
     @property

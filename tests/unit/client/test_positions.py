@@ -381,6 +381,20 @@ def test_resets_that_lead_out_of_range_again_wait_for_the_backoff():
         if offset:
             driver.listed(0)
     assert driver.core.assignment.require(T0).retry_at_ms > driver.now_ms
+    for _ in range(8):
+        driver.advance(1200)
+        driver.pump()
+        driver.listed(0)
+        driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(0)), driver.now_ms)
+        driver.pump()
+    [line] = [each for each in driver.wanted if getattr(each, "event", "") == "partition_waits"]
+    assert "OFFSET_OUT_OF_RANGE" in line.text
+    driver.advance(1200)
+    driver.pump()
+    driver.listed(0)
+    driver.core.assignment.consumed(T0, 1, Position(3))
+    driver.poll()
+    assert [each for each in driver.wanted if getattr(each, "event", "") == "partition_goes_on"]
 
 
 def test_a_log_without_a_beginning_is_asked_for_again_after_the_backoff_and_not_read_from_its_end():
