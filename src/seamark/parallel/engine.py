@@ -104,7 +104,6 @@ class Engine:
             self.tally,
             drop_waiting=self._drop_waiting,
         )
-        # For the log.
         self.last_failure: FailedCall | None = None
         self._stopping: _Stopping | None = None
         self._is_over = False
@@ -309,9 +308,6 @@ class Engine:
     @property
     def tickets(self) -> CommitTickets:
         return self._tickets
-
-    def terms(self) -> dict[TopicPartition, int]:
-        return self._stays.terms()
 
     def parked(self) -> list[Work]:
         return list(self._endings.parked)
