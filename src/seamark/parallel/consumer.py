@@ -297,8 +297,9 @@ class ParallelConsumer:
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
             self._summary, self._last_status = last_words(runtime, self._state, self._group)
-            level = logging.INFO if runtime.reason is None else logging.ERROR
             summary = self._summary
+            harmed = logging.WARNING if summary.lost or summary.not_committed else logging.INFO
+            level = harmed if runtime.reason is None else logging.ERROR
             _log.log(level, "The parallel consumer of group %r: %s", self._group, summary, exc_info=runtime.cause)
             at_exit.ended(self)
             self._ended.set()

@@ -76,7 +76,7 @@ class Engine:
             at_once=self._is_at_most_once,
             seconds=seconds or (lambda: 0.0),
         )
-        self._tickets = CommitTickets(self._committer, settings.commit, now)
+        self.tickets = CommitTickets(self._committer, settings.commit, now)
         self._lanes = Lanes(settings.concurrency + ahead)
         self.stall_watch = StallWatch(self._committer, self._lanes, settings.concurrency, now)
         self._starts = Starts(self._lanes, settings.batch)
@@ -92,7 +92,7 @@ class Engine:
             chance=chance,
         )
         self._stays = Stays(self._committer)
-        self._withheld = Withheld()
+        self.withheld = Withheld()
         self._intake = Intake(
             settings,
             self._stays,
@@ -100,7 +100,7 @@ class Engine:
             self._lanes,
             self._endings,
             self._budget,
-            self._withheld,
+            self.withheld,
             self.tally,
             drop_waiting=self._drop_waiting,
         )
@@ -124,7 +124,7 @@ class Engine:
                 stay.is_draining = True
                 if self._is_at_most_once:
                     # What is committed already runs now or never.
-                    self._budget.give_back_works(self._withheld.drop(partition))
+                    self._budget.give_back_works(self.withheld.drop(partition))
                 else:
                     self._drop_waiting(partition)
         return self._step(now)
@@ -177,7 +177,7 @@ class Engine:
             if len(done) < len(works):
                 self.tally.late += sum(work.count for work in works if work.term != term)
             if done:
-                self._tickets.ended(self._endings.done(done))
+                self.tickets.ended(self._endings.done(done))
             self._lanes.release(works)
             self._budget.give_back_all(partition, works)
         return self._step(now)
@@ -232,16 +232,17 @@ class Engine:
     def commit_finished(
         self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float
     ) -> list[Action]:
-        reason = self._tickets.finished(ticket, results, now)
-        accepted, refused = self._withheld.answered(ticket, results)
+        reason = self.tickets.finished(ticket, results, now)
+        accepted, refused = self.withheld.answered(ticket, results)
         for work in accepted:
             if self._stays.is_live(work):
                 self._lanes.add([work])
             else:
+                self.tally.lost += work.count
                 self._budget.give_back_works([work])
         for work in refused:
             if self._stays.may_run(work):
-                self._withheld.wait_again(work)
+                self.withheld.wait_again(work)
             else:
                 self._budget.give_back_works([work])
         self._stop_for(reason, now)
@@ -302,20 +303,15 @@ class Engine:
     def committer(self) -> OffsetCommitter[TopicPartition]:
         return self._committer
 
-    @property
-    def tickets(self) -> CommitTickets:
-        return self._tickets
-
-    def terms(self) -> dict[TopicPartition, int]:
-        return self._stays.terms()
-
-    def parked(self) -> list[Work]:
-        return list(self._endings.parked)
+    def held(self, partition: TopicPartition) -> set[Work]:
+        """All of the partition that runs, waits for its turn or is kept for a decision, and is not over."""
+        held = (*self._lanes.held(partition), *self._endings.held(partition))
+        return {work for work in held if self._stays.is_live(work) and work.where is not Where.OVER}
 
     def next_at(self) -> float:
         """When ``tick`` has something to do at the latest."""
         stopping = self._stopping
-        times = [self._tickets.next_at(), None if stopping is None else stopping.deadline]
+        times = [self.tickets.next_at(), None if stopping is None else stopping.deadline]
         if stopping is None:
             times.append(self._endings.retries.next_at())
         if stopping is None or self._is_at_most_once:
@@ -326,6 +322,9 @@ class Engine:
 
     def _end_stay(self, partition: TopicPartition) -> None:
         if self._stays.get(partition) is not None:
+            if self._is_at_most_once:
+                dropped = (work for work in self.held(partition) if work.where in (Where.WAITING, Where.PARKED))
+                self.tally.lost += sum(work.count for work in dropped)
             self._drop_waiting(partition)
             self._stays.end(partition)
             self._budget.released([partition])
@@ -338,7 +337,7 @@ class Engine:
             self._lanes.release(held)
             self._endings.release_orphans(partition, since)
         self._budget.give_back_works(held)
-        self._budget.give_back_works(self._withheld.drop(partition, since))
+        self._budget.give_back_works(self.withheld.drop(partition, since))
 
     # Ends.
 
@@ -385,7 +384,7 @@ class Engine:
                 actions.append(ResumePartitions(changes.resume))
         if self._stopping is None or self._is_at_most_once:
             actions += self._starts.calls(now)
-        if self._tickets.is_due(now) or (self._withheld and self._tickets.may_hurry):
+        if self.tickets.is_due(now) or (self.withheld and self.tickets.may_hurry):
             self._commit(now, actions)
         if self._stopping is not None:
             self._finish_stop(self._stopping, now, actions)
@@ -394,11 +393,11 @@ class Engine:
     def _commit(self, now: float, actions: list[Action], *, must_wait: bool = False) -> int | None:
         withheld: list[Work] = []
         if self._stopping is None:
-            polls, withheld = self._withheld.take()
+            polls, withheld = self.withheld.take()
             for poll in polls:
                 self._committer.in_flight(poll.partition, poll.term, poll.offsets, None, poll.position)
         try:
-            action = self._tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
+            action = self.tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
         except BrokenPromise as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
@@ -408,7 +407,7 @@ class Engine:
             # All that was polled is committed already.
             self._lanes.add(withheld)
             return None
-        self._withheld.sent(action.ticket, withheld)
+        self.withheld.sent(action.ticket, withheld)
         actions.append(action)
         return action.ticket
 
@@ -416,7 +415,7 @@ class Engine:
         """Whether a stop waits for something; at most once, also for what is committed and not yet run."""
         if self._lanes.calls or self._endings.dead_lettering:
             return True
-        return self._is_at_most_once and (self._tickets.is_under_way or self._lanes.ready_count > 0)
+        return self._is_at_most_once and (self.tickets.is_under_way or self._lanes.ready_count > 0)
 
     def _finish_stop(self, stopping: _Stopping, now: float, actions: list[Action]) -> None:
         if self._is_over:
@@ -425,6 +424,6 @@ class Engine:
             return
         if stopping.final_ticket is None:
             stopping.final_ticket = self._commit(now, actions, must_wait=True) or 0
-        if not self._is_over and not self._tickets.has(stopping.final_ticket):
+        if not self._is_over and not self.tickets.has(stopping.final_ticket):
             self._is_over = True
             actions.append(Stopped(None) if stopping.reason is None else Stopped(*stopping.reason))

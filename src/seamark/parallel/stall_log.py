@@ -53,7 +53,7 @@ class StallLog:
         # Also without a limit: it is by looking that the watch learns when frontiers move.
         self._next_look = now + min(_LOOK_S, max(self._after / 4, _SHORTEST_LOOK_S))
         stalls = {stall.partition: stall for stall in self._engine.stalls(now)}
-        terms = self._engine.terms()
+        terms = self._engine.stays.terms()
         for partition, told in list(self._told.items()):
             stall = stalls.get(partition)
             if stall is None or (terms.get(partition), stall.offset) != told[:2]:

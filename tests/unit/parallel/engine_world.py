@@ -161,7 +161,7 @@ class World:
         previous, first = {}, {}
         for work in call.works:
             partition, offset = work.partition, work.offset
-            assert engine.terms().get(partition) == work.term
+            assert engine.stays.terms().get(partition) == work.term
             stay = member.stays[partition]
             assert offset >= stay.start
             assert offset not in stay.known, "a record of the done-ahead map is run again"
@@ -232,7 +232,7 @@ class World:
             return
         for work in call.works:
             self.over[work.partition].add(work.offset)
-            if member.engine.terms().get(work.partition) == work.term:
+            if member.engine.stays.terms().get(work.partition) == work.term:
                 member.stays[work.partition].done.add(work.offset)
         member.perform(member.engine.succeeded(call, self.now))
 
