@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from seamark.storage import Log, LogSettings, RealFilesystem
-from seamark.wire.records import Record, encode_batch
+from seamark.wire.records import Record, decode_batch, encode_batch, scan_batches
 
 RECORDS = 1_000_000
 KEYS = 10_000
@@ -29,38 +29,60 @@ def commit_key(group: int, topic: bytes, partition: int) -> bytes:
     )
 
 
-def write_log(directory: str) -> None:
+def write_log(directory: str) -> dict[bytes, bytes]:
+    """The last value of each key."""
     rng = random.Random(4)
     keys = [commit_key(number // 10, b"orders", number % 10) for number in range(KEYS)]
+    last: dict[bytes, bytes] = {}
     log = Log.open(RealFilesystem(), directory, SETTINGS, now_ms=0)
     for number in range(RECORDS):
         value = b"\x00\x03" + number.to_bytes(8, "big") + b"\xff\xff\xff\xff\x00\x00" + bytes(8)
-        record = Record(0, 1_700_000_000_000 + number, key=keys[rng.randrange(KEYS)], value=value)
+        key = keys[rng.randrange(KEYS)]
+        last[key] = value
+        record = Record(0, 1_700_000_000_000 + number, key=key, value=value)
         log.append(encode_batch([record]), now_ms=0, leader_epoch=0)
     log.roll(0)
     log.close()
+    return last
 
 
-def compact_once(directory: str) -> float:
+def compact_once(directory: str, last: dict[bytes, bytes]) -> float:
     log = Log.open(RealFilesystem(), directory, SETTINGS, now_ms=0)
     started = time.perf_counter()
     log.compact(0)
     seconds = time.perf_counter() - started
-    if log.log_end != RECORDS or log.segments[0].size > KEYS * 250:
-        raise RuntimeError(f"the compacted log is not what it should be: {log.segments[0].size} bytes")
+    check_compacted(log, last)
     log.close()
     return seconds
+
+
+def check_compacted(log: Log, last: dict[bytes, bytes]) -> None:
+    """One record for each key is left, and that is the last one that was written."""
+    left: list[tuple[bytes | None, bytes | None]] = []
+    position = log.log_start
+    while position < log.log_end:
+        content = log.read(position, 16 << 20)
+        for header, start in scan_batches(content):
+            left += [(record.key, record.value) for record in decode_batch(content, start)]
+            position = header.last_offset + 1
+        if not content:
+            break
+    if log.log_end != RECORDS or len(left) != len(last) or dict(left) != last:
+        raise RuntimeError(
+            f"the compacted log is not what it should be: it ends at {log.log_end} of {RECORDS} and has {len(left)} "
+            f"records of {len(dict(left))} keys, where {len(last)} were written"
+        )
 
 
 def measure() -> list[dict]:
     rates = []
     with tempfile.TemporaryDirectory(prefix="seamark-bench-") as scratch:
         original = f"{scratch}/original"
-        write_log(original)
+        last = write_log(original)
         for run in range(RUNS + 1):
             copy = f"{scratch}/run-{run}"
             shutil.copytree(original, copy)
-            seconds = compact_once(copy)
+            seconds = compact_once(copy, last)
             shutil.rmtree(copy)
             # The first run warms the page cache and the interpreter.
             if run:

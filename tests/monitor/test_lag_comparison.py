@@ -20,7 +20,7 @@ TOOL = Path(__file__).parents[1] / "conformance" / "java" / "GroupTool.java"
 @pytest.fixture(scope="module")
 def kafka_like(apache_kafka):
     """Only Apache Kafka: this is about the two tools."""
-    return KafkaLike("apache-4.1", apache_kafka.bootstrap, apache_kafka)
+    return KafkaLike("apache-4.3", apache_kafka.bootstrap, apache_kafka)
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,27 @@
 """``seamark dead-letters``: letters of a real consumer are listed, shown and put back, each of them once."""
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 from random import Random
 from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from seamark.cli.dead_letters_reading import Letter
-from seamark.cli.dead_letters_replay import Plan, check_memory
+from seamark.cli.dead_letters_reading import Letter, open_reader
+from seamark.cli.dead_letters_replay import (
+    GroupInUse,
+    NotRemembered,
+    Plan,
+    Wanted,
+    apply_plan,
+    check_memory,
+    make_plan,
+    only_member,
+)
 from seamark.cli.main import app
 from seamark.client import Admin, Consumer, Producer
 from seamark.client.admin_types import NewTopic
@@ -133,6 +144,52 @@ def test_what_a_filter_left_out_can_be_put_back_later_and_the_rest_is_not_repeat
     assert run_json(bootstrap, "replay", dead, "--apply")["put_back"] == 2
     values = [record.value for record in records_of(bootstrap, source)]
     assert values == [b"value %d" % number for number in range(10)]
+
+
+def test_a_refused_commit_says_how_many_were_put_back_and_the_next_replay_repeats_them(our_broker, letters):
+    bootstrap, source, dead = letters
+    fault = our_broker.faults.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=1)
+    with pytest.raises(NotRemembered, match=r"^10 records put back, but the commit to group .* was refused: .*"):
+        run(bootstrap, "replay", dead, "--apply")
+    assert fault.hits == 1
+    assert len(records_of(bootstrap, source)) == 10
+    # At least once: what is not remembered comes again.
+    assert run_json(bootstrap, "replay", dead, "--apply")["put_back"] == 10
+    assert run_json(bootstrap, "replay", dead, "--apply")["put_back"] == 0
+
+
+def test_a_replay_does_nothing_while_its_group_has_another_member(letters):
+    bootstrap, source, dead = letters
+    with (
+        only_member({"bootstrap.servers": bootstrap}, f"seamark-replay.{dead}", dead),
+        pytest.raises(GroupInUse, match=r"has 1 other member. Another replay is running"),
+    ):
+        run(bootstrap, "replay", dead, "--apply")
+    assert records_of(bootstrap, source) == []
+    assert run_json(bootstrap, "replay", dead, "--apply")["put_back"] == 10
+
+
+def test_of_replays_at_the_same_time_at_most_one_puts_letters_back(letters):
+    bootstrap, source, dead = letters
+    at_once = threading.Barrier(3)
+
+    def replay():
+        at_once.wait(60)
+        with (
+            contextlib.suppress(GroupInUse),
+            only_member({"bootstrap.servers": bootstrap}, "g", dead) as member,
+            open_reader({"bootstrap.servers": bootstrap}, "g") as reader,
+            Producer(bootstrap_servers=bootstrap) as producer,
+        ):
+            plan = make_plan(reader, dead, Wanted(), to=None, limit=0)
+            apply_plan(member, producer, plan, lambda done, remembered: None, group="g")
+
+    threads = [threading.Thread(target=replay) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(records_of(bootstrap, source)) in (0, 10)
 
 
 def test_replay_can_go_elsewhere_but_not_round_in_circles(letters, fresh_name):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel import Batch, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry, Skip
+from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry, Skip
 from seamark.parallel.adapters.seamark_client import SeamarkPort
 from seamark.parallel.status import State
 from tests.parallel.test_failures import Poisoned, poisoned_by
@@ -343,3 +343,61 @@ def test_a_consumer_that_nobody_holds_on_to_works_on(topic, until):
     topic.consumers.append(started)
     del started
     until(lambda: len(topic.seen) == 3)
+
+
+def test_a_last_commit_that_is_refused_is_told_by_the_summary_and_the_log(topic, until, caplog):
+    topic.write(numbers(20))
+    consumer = topic.consumer(commit=Commit(interval=3600)).start()
+    until(lambda: len(topic.seen) == 20)
+    topic.broker.faults.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=None)
+    summary = consumer.stop()
+    (partition,) = summary.not_committed
+    assert summary.not_committed == {partition: 20}
+    assert summary.committed[partition] == -1
+    told = str(summary)
+    assert f"; not committed: {partition} up to offset 20 (last error: " in told
+    assert "GROUP_AUTHORIZATION_FAILED" in summary.commit_error
+    assert [each.levelname for each in caplog.records if told in each.getMessage()] == ["WARNING"]
+
+
+def test_a_commit_that_was_refused_once_and_then_accepted_is_not_told_by_the_summary(topic, until):
+    topic.write(numbers(3))
+    topic.broker.faults.fail("OffsetCommit", "UNKNOWN_SERVER_ERROR", times=1)
+    with topic.consumer(commit=Commit(interval=0.03)) as consumer:
+        until(lambda: topic.committed() == 3)
+    summary = consumer.stop()
+    assert (summary.not_committed, summary.commit_error) == ({}, None)
+    assert "not committed" not in str(summary)
+
+
+def test_at_most_once_what_a_short_drain_leaves_committed_and_not_run_is_told(topic, until, caplog):
+    release = threading.Event()
+
+    def hold(record):
+        topic.seen.add(record)
+        release.wait(60)
+
+    topic.write(numbers(50))
+    consumer = topic.consumer(hold, delivery="at_most_once", concurrency=2, order=Order.NONE).start()
+    until(lambda: topic.committed() == 50 and len(topic.seen) == 2)
+    summary = consumer.stop(drain=0.0)
+    release.set()
+    assert (summary.unfinished, summary.lost) == (0, 50)
+    assert "0 unfinished; 50 committed and not done, which at most once does not run again; " in str(summary)
+    assert [each.levelname for each in caplog.records if str(summary) in each.getMessage()] == ["WARNING"]
+
+
+def test_at_most_once_the_record_that_stops_the_consumer_and_those_behind_it_are_told(topic):
+    def refuse(record):
+        topic.seen.add(record)
+        raise ValueError("no such customer")
+
+    topic.write(numbers(10))
+    consumer = topic.consumer(refuse, delivery="at_most_once", order=Order.PARTITION).start()
+    with pytest.raises(ConsumerStopped) as stopped:
+        consumer.wait(60)
+    summary = stopped.value.summary
+    assert len(topic.seen) == 1
+    # What was not yet committed when it failed runs after a restart.
+    assert summary.lost == topic.committed()
+    assert summary.lost + summary.unfinished == summary.tally["polled"]

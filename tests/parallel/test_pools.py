@@ -68,21 +68,32 @@ def test_each_call_is_reported_once(make_pool):
 
 
 def test_no_more_run_at_a_time_than_may(make_pool):
-    lock, running, most = threading.Lock(), [0], [0]
+    lock, running, most, three_run = threading.Lock(), [0], [0], threading.Event()
 
-    async def wait_there(record):
-        running[0] += 1
-        most[0] = max(most[0], running[0])
-        await asyncio.sleep(0.005)
-        running[0] -= 1
-
-    def wait_here(record):
+    def begun():
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
-        time.sleep(0.005)
+            if running[0] == 3:
+                three_run.set()
+
+    def ended():
         with lock:
             running[0] -= 1
+
+    # Each waits until three have run at once, and a moment longer, in which a fourth could begin.
+    async def wait_there(record):
+        begun()
+        while not three_run.is_set():
+            await asyncio.sleep(0.002)
+        await asyncio.sleep(0.005)
+        ended()
+
+    def wait_here(record):
+        begun()
+        three_run.wait(20)
+        time.sleep(0.005)
+        ended()
 
     pool, mailbox = make_pool(wait_there if make_pool.is_loop else wait_here, concurrency=3, ahead=20)
     pool.start(calls_of(23))

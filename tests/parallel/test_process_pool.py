@@ -1,7 +1,6 @@
 """The pool of handler processes by itself: whatever a process does, each call is reported once, and as it ended."""
 
 import contextlib
-import multiprocessing
 import os
 import re
 import signal
@@ -41,6 +40,11 @@ def outcomes(succeeded, failed):
     found = [(call.works[0].record.value, None) for call in succeeded]
     found += [(call.works[0].record.value, type(error).__name__) for call, error in failed]
     return Counter(found)
+
+
+def pids_of(pool):
+    """Of this pool's processes; other tests of the same run may have left some of theirs."""
+    return [child.pid for child in list(pool._running.values())]
 
 
 class SlowPool(ProcessPool):
@@ -128,12 +132,12 @@ def test_a_process_that_was_stopped_is_named_and_ended_with_the_pool(make_pool):
     fine, stopped = calls_with([b"fine", b"stop"])
     pool.start([fine, stopped])
     drained(mailbox, 1, 60)
-    (child,) = multiprocessing.active_children()
-    eventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED, "it stopped itself")
-    assert pool.stands_at(stopped.works[0]) == f"process {child.pid}"
+    (pid,) = pids_of(pool)
+    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it stopped itself")
+    assert pool.stands_at(stopped.works[0]) == f"process {pid}"
     assert pool.stands_at(fine.works[0]) is None
     pool.close(0.1)
-    eventually(lambda: not multiprocessing.active_children(), "the process is ended")
+    eventually(lambda: not psutil.pid_exists(pid), "the process is ended")
 
 
 def test_threads_that_a_handler_leaves_behind_hold_up_nothing(make_pool):
@@ -153,8 +157,8 @@ def test_a_process_told_to_end_does_so_with_a_thread_left_behind_and_its_calls_r
     pool, mailbox, _ = make_pool(process_handlers.leave_threads_behind)
     pool.start(calls_with([b"thread for ever"]))
     drained(mailbox, 1, 60)
-    (child,) = multiprocessing.active_children()
-    os.kill(child.pid, signal.SIGTERM)
+    (pid,) = pids_of(pool)
+    os.kill(pid, signal.SIGTERM)
     pool.start(calls_with([b"fine"]))
     succeeded, _ = drained(mailbox, 1, 60)
     assert len(succeeded) == 1
@@ -163,13 +167,13 @@ def test_a_process_told_to_end_does_so_with_a_thread_left_behind_and_its_calls_r
 def test_a_process_whose_exit_code_went_to_other_code_is_seen_to_be_gone(make_pool):
     pool, mailbox, _ = make_pool(process_handlers.stop_itself)
     pool.start(calls_with([b"stop"]))
-    eventually(lambda: len(multiprocessing.active_children()) == 1, "it was started")
-    (child,) = multiprocessing.active_children()
-    eventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED, "it stopped itself")
-    os.kill(child.pid, signal.SIGKILL)
+    eventually(lambda: len(pids_of(pool)) == 1, "it was started")
+    (pid,) = pids_of(pool)
+    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "it stopped itself")
+    os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         # Who comes first is a matter of chance; both must do.
-        os.waitpid(child.pid, 0)
+        os.waitpid(pid, 0)
     _, ((_, error),) = drained(mailbox, 1, 60)
     assert isinstance(error, HandlerProcessDied)
 

@@ -46,16 +46,16 @@ def test_the_group_follows_one_query_and_the_other_one_says_why_it_does_not_comm
         seen.append(found[TopicPartition(topic, 0)].offset if found else 0)
         return seen[-1]
 
-    produce(kafka_like, topic, 10)
+    # The second query reads one record at a time: so many take it longer than the first one needs for its next commit.
+    produce(kafka_like, topic, 200)
     first = start(spark, kafka_like, topic, tmp_path / "first", groupId=group)
     try:
-        eventually(lambda: committed() == 10, "the first query's commit")
-        # One record at a time: it stays behind the first one, and the group with it.
+        eventually(lambda: committed() == 200, "the first query's commit")
         second = start(spark, kafka_like, topic, tmp_path / "second", groupId=group, maxOffsetsPerTrigger="1")
         try:
             eventually(lambda: commits_of(second).startswith("held back: the group is ahead"), "the second query")
             produce(kafka_like, topic, 30)
-            eventually(lambda: committed() == 40, "the first query's next commit")
+            eventually(lambda: committed() == 230, "the first query's next commit")
             eventually(lambda: commits_of(second).startswith("conflict:") and committed(), "the conflict")
             told = commits_of(second)
         finally:
@@ -63,7 +63,7 @@ def test_the_group_follows_one_query_and_the_other_one_says_why_it_does_not_comm
         assert commits_of(first) == "ok"
     finally:
         first.stop()
-    assert f"{topic}-0 of group {group!r} is at 40, committed by query " in told
+    assert f"{topic}-0 of group {group!r} is at 230, committed by query " in told
     assert "Give each query a groupId of its own" in told
     assert seen == sorted(seen)
 
@@ -71,6 +71,6 @@ def test_the_group_follows_one_query_and_the_other_one_says_why_it_does_not_comm
     produce(kafka_like, topic, 5)
     restarted = start(spark, kafka_like, topic, tmp_path / "second", groupId=group)
     try:
-        eventually(lambda: committed() == 45, "the second query's commit")
+        eventually(lambda: committed() == 235, "the second query's commit")
     finally:
         restarted.stop()

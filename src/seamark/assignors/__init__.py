@@ -1,7 +1,7 @@
 """Partition assignors: who of a consumer group reads what, decided by the group's leader.
 
 Pure functions of the cluster and the members' subscriptions: no I/O, no clock, no randomness, and the order of the
-members does not matter. The four built-ins answer as those of Apache Kafka 4.1 do. ``contract`` is what a custom
+members does not matter. The four built-ins answer as those of Apache Kafka 4.3 do. ``contract`` is what a custom
 assignor implements, and ``strategy`` how one is named in configuration.
 """
 

@@ -42,7 +42,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-# What each kind of thing can be asked about, as Kafka 4.1 answers when everything is allowed.
+# What each kind of thing can be asked about, as Kafka 4.3 answers when everything is allowed.
 SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (
         Operation.READ,

@@ -1,4 +1,4 @@
-"""The broker's keys, under Kafka's names and with the defaults of Apache Kafka 4.1.
+"""The broker's keys, under Kafka's names and with the defaults of Apache Kafka 4.3.
 
 ``SERVED`` are the keys that mean something here. ``WITHOUT_EFFECT`` are Kafka's keys about what this broker does not
 have (disks by number, threads, controllers, quotas): a server.properties may carry them, and nothing happens.

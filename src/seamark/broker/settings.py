@@ -43,7 +43,7 @@ class BrokerSettings:
             self.static[name] = self.key(name).parse(value)
         coordinator_keys = {name: self.static[name] for name in setting_keys() if name in self.static}
         self.coordinator = CoordinatorSettings.from_keys(coordinator_keys)
-        # A new cluster of Kafka 4.1 has this one among what was changed for all nodes, with the value it was made with.
+        # A new cluster of Kafka 4.3 has this one among what was changed for all nodes, with the value it was made with.
         self.dynamic_default["min.insync.replicas"] = self["min.insync.replicas"]
         self.socket_request_max_bytes: int = self["socket.request.max.bytes"]
 

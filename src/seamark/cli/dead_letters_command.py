@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -172,9 +173,10 @@ def replay_letters(
     """Put dead letters back into the topic they came from.
 
     What was put back is remembered in a group, by default seamark-replay.TOPIC, and not put back again.
+    A replay that is interrupted may repeat up to 500 records. Only one runs at a time.
     """
     from seamark.cli.dead_letters_reading import open_reader
-    from seamark.cli.dead_letters_replay import Plan, Wanted, apply_plan, check_memory, make_plan
+    from seamark.cli.dead_letters_replay import Plan, Wanted, apply_plan, check_memory, make_plan, only_member
 
     if limit < 0 or max_replays < 1:
         raise UsageError("--limit is not negative, and --max-replays is at least 1")
@@ -182,31 +184,37 @@ def replay_letters(
     settings = client_config(bootstrap, config, option)
     group = group or f"seamark-replay.{topic}"
 
-    def tell(plan: Plan, put_back: int) -> None:
-        _tell(plan, put_back, topic=topic, group=group, is_applied=apply, as_json=as_json)
+    put_back, is_remembered = 0, True
 
-    with open_reader(settings, group) as reader:
+    def tell(plan: Plan) -> None:
+        remembered = f"group {group} remembers it" if is_remembered else f"group {group} does not remember all of them"
+        _tell(plan, put_back, remembered, topic=topic, group=group, is_applied=apply, as_json=as_json)
+
+    with (
+        only_member(settings, group, topic) if apply else nullcontext() as member,
+        open_reader(settings, group) as reader,
+    ):
         plan = make_plan(reader, topic, wanted, to=to or None, limit=limit, max_replays=max_replays)
         check_memory(plan)
-        if not apply or not plan.chosen:
-            tell(plan, 0)
+        if member is None or not plan.chosen:
+            tell(plan)
             return
         from seamark.client import Producer
 
-        put_back = 0
-
-        def count(done: int) -> None:
-            nonlocal put_back
-            put_back = done
+        def count(done: int, are_remembered: bool) -> None:
+            nonlocal put_back, is_remembered
+            put_back, is_remembered = done, are_remembered
 
         try:
             with Producer({**settings, "acks": "all", "enable.idempotence": "true"}) as producer:
-                apply_plan(reader, producer, plan, count)
+                apply_plan(member, producer, plan, count, group=group)
         finally:
-            tell(plan, put_back)
+            tell(plan)
 
 
-def _tell(plan: Any, put_back: int, *, topic: str, group: str, is_applied: bool, as_json: bool) -> None:
+def _tell(
+    plan: Any, put_back: int, remembered: str, *, topic: str, group: str, is_applied: bool, as_json: bool
+) -> None:
     from seamark.cli.dead_letters_reading import text_of
 
     rows = [
@@ -239,7 +247,7 @@ def _tell(plan: Any, put_back: int, *, topic: str, group: str, is_applied: bool,
     for reason, count in plan.left_out.items():
         typer.echo(f"{counted(count, 'record')} left out: {reason}")
     if is_applied and rows:
-        typer.echo(f"{counted(put_back, 'record')} put back; group {group} remembers it")
+        typer.echo(f"{counted(put_back, 'record')} put back; {remembered}")
     elif rows:
         typer.echo(f"{counted(len(rows), 'record')} would be put back; nothing was written: give --apply to do it")
     else:

@@ -1,30 +1,35 @@
 """Putting dead letters back: which ones, where to, and the memory of what was put back already.
 
 The memory is a commit of a group of its own for the dead-letter topic: the first letter that was not put back is its
-offset, and those put back beyond are in the done-ahead map of its metadata. So a filter may leave letters out, and
-nothing is put back twice. Letters are stored in their topic before they are remembered: a crash in between may repeat
-the last few, and loses none.
+offset, and those put back beyond are in the done-ahead map of its metadata. So a filter may leave letters out, and what
+is remembered is not put back again. Letters are stored in their topic before they are remembered, which is at least
+once: a crash or a refused commit in between repeats up to ``_CHUNK`` letters, and loses none. While letters are put
+back the replay is the only member of the group, so that two replays never work from the same memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from seamark.cli.dead_letters_reading import Letter, letters, partitions_of, text_of
+from seamark.cli.dead_letters_reading import Letter, letters, open_reader, partitions_of, text_of
 from seamark.counts import counted
-from seamark.errors import UsageError
+from seamark.errors import SeamarkError, UsageError
 from seamark.parallel.dead_letters import MAX_REPLAYS, NotReplayable, Provenance, Replay, replay
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
 from seamark.wire.done_ahead import DoneAhead
 
 if TYPE_CHECKING:
-    from seamark.client import Consumer, Producer
+    from seamark.client import Admin, Consumer, Producer
 
-# Remembered so often: what a crash repeats at most.
+# Remembered so often: what a crash or a refused commit repeats at most.
 _CHUNK = 500
+_JOIN_S = 60.0
+_MOST_BETWEEN_POLLS_MS = 1_800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,55 @@ class Plan:
     known: dict[TopicPartition, DoneAhead] = field(default_factory=dict)
     waiting: dict[TopicPartition, list[int]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class NotRemembered(SeamarkError):
+    """Letters were put back, and the group does not know it."""
+
+
+class GroupInUse(SeamarkError):
+    """The group that is to remember has other members: another replay, most likely."""
+
+
+@contextmanager
+def only_member(config: Mapping[str, str], group: str, topic: str) -> Iterator[Consumer]:
+    """A member of the group, for commits, as long as it lasts; GroupInUse if it is not the only one.
+
+    Who joins later finds this one, so of several at the same time at most one gets through.
+    """
+    from seamark.client import Admin
+
+    # A member of an empty group has to wait for group.initial.rebalance.delay.ms, and it polls only now and then.
+    patient = {**config, "max.poll.interval.ms": str(_MOST_BETWEEN_POLLS_MS)}
+    with Admin(config) as admin, open_reader(patient, group) as member:
+        _check_members(admin, group, most=0)
+        member.subscribe([topic])
+        end = time.monotonic() + _JOIN_S
+        while not member.assignment():
+            member.poll(0.1, max_records=1)
+            _check_members(admin, group, most=1)
+            if time.monotonic() > end:
+                raise GroupInUse(f"group {group!r} could not be joined within {_JOIN_S:.0f} s")
+        member.pause(member.assignment())
+        _check_members(admin, group, most=1)
+        yield member
+
+
+def _check_members(admin: Admin, group: str, *, most: int) -> None:
+    from seamark.client.errors import BrokerError
+    from seamark.wire.error_codes import ErrorCode
+
+    described = admin.describe_groups([group])
+    error = described.errors.get(group)
+    if isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return
+    members = len(described[group].members)
+    if members > most:
+        raise GroupInUse(
+            f"group {group!r}, which remembers what was put back, has {counted(members - most, 'other member')}. "
+            "Another replay is running, or was killed less than a session timeout (45 s) ago. Nothing was put back; "
+            "run one replay at a time"
+        )
 
 
 def make_plan(
@@ -113,8 +167,13 @@ def check_memory(plan: Plan, limit: int = done_ahead.DEFAULT_LENGTH) -> None:
             )
 
 
-def apply_plan(reader: Consumer, producer: Producer, plan: Plan, on_chunk: Callable[[int], object]) -> int:
-    """Put the letters back and remember it; how many were."""
+def apply_plan(
+    member: Consumer, producer: Producer, plan: Plan, on_chunk: Callable[[int, bool], object], *, group: str
+) -> int:
+    """Put the letters back and remember it in ``group``, of which ``member`` is the only one; how many were.
+
+    ``on_chunk`` is told how many were put back so far, and whether all of them are remembered.
+    """
     done: list[Letter] = []
     for start in range(0, len(plan.chosen), _CHUNK):
         chunk = plan.chosen[start : start + _CHUNK]
@@ -130,23 +189,32 @@ def apply_plan(reader: Consumer, producer: Producer, plan: Plan, on_chunk: Calla
                 error = error or refused
             else:
                 done.append(letter)
-        _remember(reader, plan, done)
-        on_chunk(len(done))
+        on_chunk(len(done), False)
+        _remember(member, plan, done, group)
+        on_chunk(len(done), True)
         if error is not None:
             raise error
     return len(done)
 
 
-def _remember(reader: Consumer, plan: Plan, done: Sequence[Letter]) -> None:
+def _remember(member: Consumer, plan: Plan, done: Sequence[Letter], group: str) -> None:
     from seamark.client import Offset
 
-    if done:
-        reader.commit(
-            {
-                partition: Offset(base, done_ahead.encode(base, ahead).text)
-                for partition, (base, ahead) in _memory(plan, done).items()
-            }
-        )
+    if not done:
+        return
+    memory = {
+        partition: Offset(base, done_ahead.encode(base, ahead).text)
+        for partition, (base, ahead) in _memory(plan, done).items()
+    }
+    try:
+        # Polled so that it stays a member.
+        member.poll(0)
+        member.commit(memory)
+    except SeamarkError as error:
+        raise NotRemembered(
+            f"{counted(len(done), 'record')} put back, but the commit to group {group!r} that remembers the last of "
+            f"them was refused: {error}. The next replay puts back again what the group does not remember"
+        ) from error
 
 
 def _memory(plan: Plan, done: Iterable[Letter]) -> Mapping[TopicPartition, tuple[int, list[int]]]:

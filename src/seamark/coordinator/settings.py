@@ -22,7 +22,7 @@ def _setting(key: str, default: int, least: int, most: int = _MAX_INT32) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Defaults are those of Apache Kafka 4.1.
+    """Defaults are those of Apache Kafka 4.3.
 
     >>> Settings.from_keys({"group.max.size": "10", "log.dirs": "ignored"}).max_group_size
     10

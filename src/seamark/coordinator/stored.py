@@ -1,7 +1,8 @@
 """Records of the coordinator to and from the bytes of ``__consumer_offsets``: the one bridge to the wire format.
 
-Keys and values are those Kafka 4.1 writes. Reading never raises for what a log may hold: records of other group
-types, of unknown versions or with damaged content come back as None and do not stop a load.
+Keys and values are those Kafka 4.1 writes; 4.3 writes the same and adds the topic's id to offsets, which is read and
+not written. Reading never raises for what a log may hold: records of other group types, of unknown versions or with
+damaged content come back as None and do not stop a load.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from seamark.parallel.actions import CommitOffsets, StopReason
 from seamark.parallel.commit_schedule import CommitDue
@@ -20,6 +21,14 @@ from seamark.topic_partition import TopicPartition
 GIVE_UP_AFTER_S = 300.0
 
 
+class RefusedCommit(NamedTuple):
+    """The last commit of a partition in a term, which was not accepted."""
+
+    term: int
+    offset: int
+    error: BaseException | None
+
+
 class CommitTickets:
     def __init__(self, committer: OffsetCommitter[TopicPartition], policy: Commit, now: float) -> None:
         self._committer = committer
@@ -30,6 +39,8 @@ class CommitTickets:
         self.refused = 0
         self.accepted = 0
         self.last_error: BaseException | None = None
+        # By partition, if what was last said of it was refused.
+        self.refused_last: dict[TopicPartition, RefusedCommit] = {}
 
     @property
     def is_under_way(self) -> bool:
@@ -82,6 +93,11 @@ class CommitTickets:
         self._committer.not_published(bad)
         self.accepted += len(good)
         self.refused += len(bad)
+        for decision in good:
+            self.refused_last.pop(decision.key, None)
+        for decision in bad:
+            error = results.get(decision.key)
+            self.refused_last[decision.key] = RefusedCommit(decision.term, decision.offset, error)
         if bad:
             self.last_error = results.get(bad[0].key)
         if any(isinstance(results.get(decision.key), MetadataTooLong) for decision in bad):

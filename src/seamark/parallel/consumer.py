@@ -300,7 +300,7 @@ class ParallelConsumer:
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
             self._summary, self._last_status = last_words(runtime, self._state, self._group)
-            level = logging.INFO if runtime.reason is None else logging.ERROR
+            level = self._summary.log_level
             _log.log(level, "The parallel consumer of group %r: %s", self._group, self._summary, exc_info=runtime.cause)
             at_exit.ended(self)
             self._ended.set()

@@ -76,7 +76,7 @@ class Engine:
             at_once=self._is_at_most_once,
             seconds=seconds or (lambda: 0.0),
         )
-        self._tickets = CommitTickets(self._committer, settings.commit, now)
+        self.tickets = CommitTickets(self._committer, settings.commit, now)
         self._lanes = Lanes(settings.concurrency + ahead)
         self.stall_watch = StallWatch(self._committer, self._lanes, settings.concurrency, now)
         self._starts = Starts(self._lanes, settings.batch)
@@ -91,16 +91,16 @@ class Engine:
             then=settings.then,
             chance=chance,
         )
-        self._stays = Stays(self._committer)
-        self._withheld = Withheld()
+        self.stays = Stays(self._committer)
+        self.withheld = Withheld()
         self._intake = Intake(
             settings,
-            self._stays,
+            self.stays,
             self._committer,
             self._lanes,
             self._endings,
             self._budget,
-            self._withheld,
+            self.withheld,
             self.tally,
             drop_waiting=self._drop_waiting,
         )
@@ -113,19 +113,19 @@ class Engine:
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
         for partition, found in committed.items():
             self._end_stay(partition)
-            self.tally.foreign_metadata += self._stays.begin_from(partition, found)
+            self.tally.foreign_metadata += self.stays.begin_from(partition, found)
             self._budget.assigned([partition])
         return self._step(now)
 
     def revoked(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
         """These are to go: start nothing more of them. When ``is_drained``, or the time is up, call ``release``."""
         for partition in partitions:
-            stay = self._stays.get(partition)
+            stay = self.stays.get(partition)
             if stay is not None:
                 stay.is_draining = True
                 if self._is_at_most_once:
                     # What is committed already runs now or never.
-                    self._budget.give_back_works(self._withheld.drop(partition))
+                    self._budget.give_back_works(self.withheld.drop(partition))
                 else:
                     self._drop_waiting(partition)
         return self._step(now)
@@ -134,7 +134,7 @@ class Engine:
         """Whether nothing of these is running, being written, or committed and still to be run."""
         going = set(partitions)
         busy = (*self._lanes.running(), *self._endings.dead_lettering)
-        if any(work.partition in going and self._stays.is_live(work) for work in busy):
+        if any(work.partition in going and self.stays.is_live(work) for work in busy):
             return False
         return not self._is_at_most_once or not any(map(self._lanes.has_waiting, going))
 
@@ -172,13 +172,13 @@ class Engine:
         self.stall_watch.last_end = now
         # Partition by partition: a look-up for each record would cost as much as all the rest.
         for partition, works in self._lanes.end_calls(calls).items():
-            stay = self._stays.get(partition)
+            stay = self.stays.get(partition)
             term = stay.term if stay is not None else None
             done = [work for work in works if work.term == term and work.where is not over]
             if len(done) < len(works):
                 self.tally.late += sum(work.count for work in works if work.term != term)
             if done:
-                self._tickets.ended(self._endings.done(done))
+                self.tickets.ended(self._endings.done(done))
             self._lanes.release(works)
             self._budget.give_back_all(partition, works)
         return self._step(now)
@@ -188,7 +188,7 @@ class Engine:
         letters: list[WriteDeadLetter] = []
         self.stall_watch.last_end = now
         self._lanes.hold(call.works)
-        self.tally.late += sum(work.count for work in call.works if not self._stays.is_live(work))
+        self.tally.late += sum(work.count for work in call.works if not self.stays.is_live(work))
         self.tally.failed += 1
         staying = self._let_go(call.works, self._is_ours)
         count = sum(work.count for work in call.works)
@@ -214,7 +214,7 @@ class Engine:
                 if work.error is None:
                     work.started = None
             self._lanes.retry(
-                self._let_go(call.works, lambda work: self._stays.may_run(work) and work.where is not Where.OVER)
+                self._let_go(call.works, lambda work: self.stays.may_run(work) and work.where is not Where.OVER)
             )
         return self._step(now)
 
@@ -229,22 +229,23 @@ class Engine:
         return staying
 
     def dead_letter_written(self, work: Work, error: BaseException | None, now: float) -> list[Action]:
-        self._stop_for(self._endings.written(work, error, is_live=self._stays.is_live(work)), now)
+        self._stop_for(self._endings.written(work, error, is_live=self.stays.is_live(work)), now)
         return self._step(now)
 
     def commit_finished(
         self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float
     ) -> list[Action]:
-        reason = self._tickets.finished(ticket, results, now)
-        accepted, refused = self._withheld.answered(ticket, results)
+        reason = self.tickets.finished(ticket, results, now)
+        accepted, refused = self.withheld.answered(ticket, results)
         for work in accepted:
-            if self._stays.is_live(work):
+            if self.stays.is_live(work):
                 self._lanes.add([work])
             else:
+                self.tally.lost += work.count
                 self._budget.give_back_works([work])
         for work in refused:
-            if self._stays.may_run(work):
-                self._withheld.wait_again(work)
+            if self.stays.may_run(work):
+                self.withheld.wait_again(work)
             else:
                 self._budget.give_back_works([work])
         self._stop_for(reason, now)
@@ -262,12 +263,12 @@ class Engine:
 
     def skip(self, partition: TopicPartition, offset: int, now: float) -> list[Action]:
         """Let the frontier pass a record that holds it back; what its handler reports later is of no account."""
-        self._stop_for(self._endings.skip(self._endings.decidable(partition, offset, self._stays.is_live)), now)
+        self._stop_for(self._endings.skip(self._endings.decidable(partition, offset, self.stays.is_live)), now)
         return self._step(now)
 
     def dead_letter(self, partition: TopicPartition, offset: int, now: float, topic: str | None = None) -> list[Action]:
         """Write the record to the dead-letter topic, then let the frontier pass it."""
-        work = self._endings.decidable(partition, offset, self._stays.is_live)
+        work = self._endings.decidable(partition, offset, self.stays.is_live)
         policy = self.settings.then if isinstance(self.settings.then, DeadLetter) else DeadLetter()
         return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
 
@@ -298,24 +299,18 @@ class Engine:
         return self._endings
 
     @property
-    def stays(self) -> Stays:
-        return self._stays
-
-    @property
     def committer(self) -> OffsetCommitter[TopicPartition]:
         return self._committer
 
-    @property
-    def tickets(self) -> CommitTickets:
-        return self._tickets
-
-    def parked(self) -> list[Work]:
-        return list(self._endings.parked)
+    def held(self, partition: TopicPartition) -> set[Work]:
+        """All of the partition that runs, waits for its turn or is kept for a decision, and is not over."""
+        held = (*self._lanes.held(partition), *self._endings.held(partition))
+        return {work for work in held if self.stays.is_live(work) and work.where is not Where.OVER}
 
     def next_at(self) -> float:
         """When ``tick`` has something to do at the latest."""
         stopping = self._stopping
-        times = [self._tickets.next_at(), None if stopping is None else stopping.deadline]
+        times = [self.tickets.next_at(), None if stopping is None else stopping.deadline]
         if stopping is None:
             times.append(self._endings.retries.next_at())
         if stopping is None or self._is_at_most_once:
@@ -325,9 +320,12 @@ class Engine:
     # Stays.
 
     def _end_stay(self, partition: TopicPartition) -> None:
-        if self._stays.get(partition) is not None:
+        if self.stays.get(partition) is not None:
+            if self._is_at_most_once:
+                dropped = (work for work in self.held(partition) if work.where in (Where.WAITING, Where.PARKED))
+                self.tally.lost += sum(work.count for work in dropped)
             self._drop_waiting(partition)
-            self._stays.end(partition)
+            self.stays.end(partition)
             self._budget.released([partition])
 
     def _drop_waiting(self, partition: TopicPartition, since: int = 0) -> None:
@@ -338,7 +336,7 @@ class Engine:
             self._lanes.release(held)
             self._endings.release_orphans(partition, since)
         self._budget.give_back_works(held)
-        self._budget.give_back_works(self._withheld.drop(partition, since))
+        self._budget.give_back_works(self.withheld.drop(partition, since))
 
     # Ends.
 
@@ -346,7 +344,7 @@ class Engine:
         if work.where is Where.OVER:
             return False
         # At most once nobody else will run it, so what becomes of it is decided here to the end.
-        return self._stays.is_live(work) if self._is_at_most_once else self._stays.may_run(work)
+        return self.stays.is_live(work) if self._is_at_most_once else self.stays.may_run(work)
 
     def _judge(self, works: Sequence[Work], error: BaseException, now: float, letters: list[WriteDeadLetter]) -> None:
         # Of records that shared a call and a lane the last keeps the lane closed; the lane must be opened only once.
@@ -385,7 +383,7 @@ class Engine:
                 actions.append(ResumePartitions(changes.resume))
         if self._stopping is None or self._is_at_most_once:
             actions += self._starts.calls(now)
-        if self._tickets.is_due(now) or (self._withheld and self._tickets.may_hurry):
+        if self.tickets.is_due(now) or (self.withheld and self.tickets.may_hurry):
             self._commit(now, actions)
         if self._stopping is not None:
             self._finish_stop(self._stopping, now, actions)
@@ -394,11 +392,11 @@ class Engine:
     def _commit(self, now: float, actions: list[Action], *, must_wait: bool = False) -> int | None:
         withheld: list[Work] = []
         if self._stopping is None:
-            polls, withheld = self._withheld.take()
+            polls, withheld = self.withheld.take()
             for poll in polls:
                 self._committer.in_flight(poll.partition, poll.term, poll.offsets, None, poll.position)
         try:
-            action = self._tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
+            action = self.tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
         except BrokenPromise as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
@@ -408,7 +406,7 @@ class Engine:
             # All that was polled is committed already.
             self._lanes.add(withheld)
             return None
-        self._withheld.sent(action.ticket, withheld)
+        self.withheld.sent(action.ticket, withheld)
         actions.append(action)
         return action.ticket
 
@@ -416,7 +414,7 @@ class Engine:
         """Whether a stop waits for something; at most once, also for what is committed and not yet run."""
         if self._lanes.calls or self._endings.dead_lettering:
             return True
-        return self._is_at_most_once and (self._tickets.is_under_way or self._lanes.ready_count > 0)
+        return self._is_at_most_once and (self.tickets.is_under_way or self._lanes.ready_count > 0)
 
     def _finish_stop(self, stopping: _Stopping, now: float, actions: list[Action]) -> None:
         if self._is_over:
@@ -425,6 +423,6 @@ class Engine:
             return
         if stopping.final_ticket is None:
             stopping.final_ticket = self._commit(now, actions, must_wait=True) or 0
-        if not self._is_over and not self._tickets.has(stopping.final_ticket):
+        if not self._is_over and not self.tickets.has(stopping.final_ticket):
             self._is_over = True
             actions.append(Stopped(None) if stopping.reason is None else Stopped(*stopping.reason))

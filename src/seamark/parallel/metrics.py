@@ -22,6 +22,7 @@ _COUNTERS = {
     "dead_lettered": "Records that were written to a dead-letter topic.",
     "spared": "Records not run again because an earlier commit said that they were done.",
     "late": "Records that ended after their partition had gone; they count no more.",
+    "lost": "Records that at most once had committed and that were dropped with their partition, not done.",
     "unowned": "Records polled of a partition that was not ours or was going; they were left alone.",
     "foreign_metadata": "Commits found with metadata of another tool, which was left alone.",
 }

@@ -6,6 +6,7 @@ Everything in it is from the same moment, so sums agree. ``Summary`` is what is 
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,9 @@ from seamark.counts import counted
 from seamark.parallel.stall import Stall
 from seamark.parallel.work import Where
 from seamark.topic_partition import TopicPartition
+
+# A sentence is not a list.
+_SHOWN_PARTITIONS = 3
 
 
 class State(enum.Enum):
@@ -126,10 +130,32 @@ class Summary:
     committed: Mapping[TopicPartition, int]
     # Records that were polled and not over when it ended: they run again after a restart.
     unfinished: int = 0
+    # At most once: records that were committed and not done, because they were not begun, were still running or had
+    # failed and were kept. No restart runs them.
+    lost: int = 0
+    # Partitions whose last commit was refused, with the offset that it named: what was done since the one before runs
+    # again. ``commit_error`` is the last answer.
+    not_committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    commit_error: str | None = None
+
+    @property
+    def log_level(self) -> int:
+        """What was lost or not committed is worth a warning, a reason to end an error."""
+        if self.reason is not None:
+            return logging.ERROR
+        return logging.WARNING if self.lost or self.not_committed else logging.INFO
 
     def __str__(self) -> str:
         done, polled = self.tally.get("done", 0), self.tally.get("polled", 0)
-        ended = "stopped as asked" if self.reason is None else f"ended: {self.reason}"
-        return (
-            f"{done} of {counted(polled, 'record')} done in {self.seconds:.1f} s, {self.unfinished} unfinished; {ended}"
-        )
+        told = [f"{done} of {counted(polled, 'record')} done in {self.seconds:.1f} s, {self.unfinished} unfinished"]
+        if self.lost:
+            told.append(f"{self.lost} committed and not done, which at most once does not run again")
+        if self.not_committed:
+            told.append(f"not committed: {self._not_committed()} (last error: {self.commit_error})")
+        told.append("stopped as asked" if self.reason is None else f"ended: {self.reason}")
+        return "; ".join(told)
+
+    def _not_committed(self) -> str:
+        some = [f"{partition} up to offset {offset}" for partition, offset in sorted(self.not_committed.items())]
+        more = len(some) - _SHOWN_PARTITIONS
+        return ", ".join(some[:_SHOWN_PARTITIONS]) + (f" and {counted(more, 'more partition')}" if more > 0 else "")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from seamark.errors import SeamarkError
+from seamark.parallel.engine import Engine
 from seamark.parallel.runtime import Runtime
 from seamark.parallel.stall_log import with_places
 from seamark.parallel.status import CommitStatus, ParkedRecord, PartitionStatus, State, Status, Summary
@@ -22,7 +25,7 @@ def status_of(runtime: Runtime, state: State, group: str) -> Status:
         tally=engine.tally.as_dict(),
         stalls=stalls,
         holding=tuple(holding),
-        parked=tuple(_parked(work, now) for work in engine.parked()),
+        parked=tuple(_parked(work, now) for work in engine.endings.parked),
         running=engine.lanes.calls,
         waiting=engine.lanes.waiting_count,
         retrying=len(engine.endings.retries),
@@ -50,13 +53,31 @@ def last_words(runtime: Runtime, state: State, group: str) -> tuple[Summary, Sta
 def summary_of(runtime: Runtime) -> Summary:
     engine = runtime.engine
     partitions = _partitions(runtime)
+    in_flight = sum(each.in_flight for each in partitions.values())
+    refused = {
+        partition: each
+        for partition, each in engine.tickets.refused_last.items()
+        if partition in partitions and partitions[partition].term == each.term
+    }
+    errors = [str(each.error or "the answer does not mention it") for each in refused.values()]
     return Summary(
         runtime.reason,
         engine.tally.as_dict(),
         runtime.clock() - runtime.started,
         {partition: each.committed for partition, each in partitions.items()},
-        sum(each.in_flight for each in partitions.values()),
+        unfinished=in_flight + engine.withheld.uncommitted_count,
+        lost=_lost(engine),
+        not_committed={partition: each.offset for partition, each in refused.items()},
+        commit_error=errors[-1] if errors else None,
     )
+
+
+def _lost(engine: Engine) -> int:
+    """At most once: what is committed, or about to be, and is not done and never will be."""
+    if engine.settings.delivery != "at_most_once":
+        return 0
+    held = chain.from_iterable(map(engine.held, engine.stays.terms()))
+    return engine.tally.lost + engine.withheld.unanswered_count + sum(work.count for work in held)
 
 
 def _partitions(runtime: Runtime) -> dict[TopicPartition, PartitionStatus]:

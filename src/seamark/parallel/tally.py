@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 class Tally:
     """``spared``: not run again thanks to an earlier commit's map. ``late``: ended after their partition had gone.
 
+    ``lost``: at most once, committed and dropped with their partition before their handler had begun, or parked.
     ``unowned``: polled of a partition that is not ours or is going. ``foreign_metadata``: commits whose metadata was
     somebody else's, damaged or too new, and was left alone.
     """
@@ -21,6 +22,7 @@ class Tally:
     dead_lettered: int = 0
     spared: int = 0
     late: int = 0
+    lost: int = 0
     unowned: int = 0
     foreign_metadata: int = 0
 

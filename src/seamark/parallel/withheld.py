@@ -38,6 +38,16 @@ class Withheld:
         """Whether a commit is wanted."""
         return bool(self._polls or self._refused)
 
+    @property
+    def uncommitted_count(self) -> int:
+        """Records that wait for a commit to be made."""
+        return sum(work.count for work in chain(self._refused, *(poll.works for poll in self._polls)))
+
+    @property
+    def unanswered_count(self) -> int:
+        """Records whose commit is under way."""
+        return sum(work.count for works in self._by_ticket.values() for work in works)
+
     def add(self, poll: WithheldPoll) -> None:
         self._polls.append(poll)
 

@@ -13,10 +13,10 @@ per partition the checkpoint's offset is
 A commit of ours is known by the ``source`` in its metadata, which is the same for all runs from one checkpoint. The
 first look of a run takes the group as it stands, so a restart takes a group over.
 
-Kafka has no commit on condition. Queries on one host are kept apart by a lock; against a committer on another host the
-time between our read and our write remains. An idle query looks again every ten seconds and puts right what a late
-commit of its own has undone. A commit that is not made does not stop the query: the offsets are in the checkpoint, and
-the reason is in ``status``.
+Kafka has no commit on condition. Queries that share ``group_lock``, those of one user on one host, are kept apart;
+against any other committer the time between our read and our write remains. An idle query looks again every ten
+seconds and puts right what a late commit of its own has undone. A commit that is not made does not stop the query: the
+offsets are in the checkpoint, and the reason is in ``status``.
 """
 
 from __future__ import annotations

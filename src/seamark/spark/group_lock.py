@@ -1,4 +1,4 @@
-"""A lock per consumer group among the queries of one host.
+"""A lock per consumer group among the queries that one user runs on one host with one temporary directory.
 
 Every streaming query has its source in a process of its own, and the listener is in yet another. Each reads what the
 group has before it commits; the lock keeps another process from committing in between. It is a file lock, so it ends

@@ -1,7 +1,7 @@
 """The record of a classic consumer group in ``__consumer_offsets``: who its members are, and what each was given.
 
 v1 adds the rebalance timeout · v2 the time of the last state change · v3 the instance id of static members · v4 is
-flexible. Version 3 is what Kafka writes since 2.3, 4.1 included. A group without members has no protocol and no
+flexible. Version 3 is what Kafka writes since 2.3, 4.3 included. A group without members has no protocol and no
 leader.
 """
 
@@ -58,7 +58,7 @@ def group_metadata_value(
     members: Sequence[MemberMetadata],
     version: int = VALUE_VERSION,
 ) -> bytes:
-    """The value as Kafka 4.1 stores it; in another ``version``, the fields that one lacks are left out."""
+    """The value as Kafka 4.3 stores it; in another ``version``, the fields that one lacks are left out."""
     value = GroupMetadataValue(
         protocol_type=protocol_type,
         generation=generation,

@@ -90,7 +90,7 @@ def offset_commit_value(
     topic_id: bytes = ZERO_UUID,
     version: int | None = None,
 ) -> bytes:
-    """The value as Kafka 4.1 stores it: version 4, or version 1 if there is an expiry time.
+    """The value as Kafka 4.1 and later store it: version 4, or version 1 if there is an expiry time.
 
     With a ``version`` it is written in that one. Fields that a version does not have are left out, as brokers do.
     """

@@ -285,12 +285,12 @@ def test_a_parked_record_holds_its_key_and_its_frontier_and_nothing_else():
     driver.fail(0)
     driver.succeed(2)
     assert driver.commit() == {P0: 0}
-    assert [work.offset for work in driver.engine.parked()] == [0]
+    assert [work.offset for work in driver.engine.endings.parked] == [0]
     driver.do("skip", P0, 0)
     assert driver.started() == [1]
     assert driver.commit() == {P0: 1}
     driver.fail(1)
-    assert driver.engine.parked()[0].where is Where.PARKED
+    assert next(iter(driver.engine.endings.parked)).where is Where.PARKED
     driver.poll([3])
     driver.fail(3)
     assert driver.all_of(Stopped)[0].reason.startswith("1 record parked already")
@@ -517,6 +517,19 @@ def test_at_most_once_a_revoked_partition_runs_what_it_has_committed():
         assert not driver.engine.is_drained([P0])
         driver.succeed(offset)
     assert driver.engine.is_drained([P0])
+
+
+def test_at_most_once_what_is_committed_and_goes_with_its_partition_is_counted_as_lost():
+    driver = Driver(delivery="at_most_once", concurrency=1)
+    driver.committed_by(driver.poll([0, 1, 2]))
+    withheld = driver.poll([3, 4])
+    driver.do("lost", [P0])
+    # The first one runs, and is late when it ends; the commit of the last two was under way.
+    assert driver.engine.tally.lost == 2
+    driver.committed_by(withheld)
+    assert driver.engine.tally.lost == 4
+    driver.succeed(0)
+    assert (driver.engine.tally.late, driver.engine.tally.done) == (1, 0)
 
 
 def test_at_most_once_a_stop_commits_nothing_that_it_will_not_run():
