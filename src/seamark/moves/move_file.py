@@ -20,12 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.counts import counted
 from seamark.durable_names import sync_directory
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError
-from seamark.plans.plan import LARGEST_OFFSET
 from seamark.plans.plan_text import Fields, digest, time_text
 from seamark.topic_partition import TopicPartition
 

@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.plans.errors import BadPlan
-from seamark.plans.plan import LARGEST_OFFSET, Change, GroupChanges, Plan
+from seamark.plans.plan import Change, GroupChanges, Plan
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.plan"
