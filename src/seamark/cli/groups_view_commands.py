@@ -196,14 +196,18 @@ def _parts(each: PartitionView) -> LagParts:
 
 def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
     """What LAG hides; that nothing is committed can be seen."""
+    from seamark.monitor.lag_report import silence_text
     from seamark.rules.lag import loss_text
 
     for view in groups:
+        if view.error:
+            # It is said once, not for each partition.
+            continue
         for each in view.partitions:
             if loss := loss_text(each.lag):
                 yield Note(f"group {view.group_id!r}, {each.partition}", loss, True)
             elif each.bounds.error:
-                yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)
+                yield Note(f"group {view.group_id!r}, {each.partition}", silence_text(each.bounds), False)
             elif ahead := each.lag.done_ahead:
                 left = number_text(each.lag.unfinished or 0)
                 text = f"{counted(ahead, 'record')} of the lag done ahead, {left} unfinished"

@@ -3,7 +3,8 @@
 Exit code 3 says that some group is further behind than ``--fail-over`` allows: a check for cron and for pipelines. The
 limit is compared with LAG, or with BEHIND for a duration. Lost records and an offset beyond the log's end are over any
 limit, a partition without a commit is counted from its log's start unless ``--reset`` says otherwise, and one that does
-not answer ends the check with code 1: nobody knows that it is within the limit.
+not answer ends the check with code 1: nobody knows that it is within the limit. A group whose committed offsets cannot be
+read ends every look with code 1.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ def lag(
                 sys.stdout.write(_CLEAR)
             _write(rows, form)
             complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.failed.items())]
+            complaints += [f"group {view.group_id!r}: {view.error}" for view in found.groups if view.error]
             if fail_over:
                 complaints += _not_judged(found)
             for complaint in complaints:
@@ -128,7 +130,7 @@ def _rows(found: Scan, ages: GroupAges, watching: Watching, *, by_partition: boo
     times = ages.look(found, now_ms)
     watching.add(found, now_ms)
     return [
-        (row, *watching.outlook(row.group, row.topic, row.partition))
+        (row, *((None, None) if row.topic is None else watching.outlook(row.group, row.topic, row.partition)))
         for row in lag_rows(found, times, by_partition=by_partition)
     ]
 
@@ -155,7 +157,8 @@ def _write(rows: Sequence[_Row], form: Form) -> None:
             for row, catches_up, status in rows
         ),
         (_parts(row) for row, *_ in rows),
-        (Note(_subject(row), row.remark, bool(row.lost or row.beyond)) for row, *_ in rows if row.remark),
+        # A group without topics has its complaint.
+        (Note(_subject(row), row.remark, bool(row.lost or row.beyond)) for row, *_ in rows if row.remark and row.topic),
         form,
     )  # fmt: skip
 
@@ -193,8 +196,7 @@ def _over(row: LagRow, limit: tuple[int | None, float | None]) -> Iterator[str]:
 def _not_judged(found: Scan) -> list[str]:
     """Groups of which nobody knows whether they are within the limit."""
     return [
-        f"group {view.group_id!r} cannot be checked: "
-        + (view.error or f"{view.partitions_unknown} of its partitions do not answer")
+        f"group {view.group_id!r} cannot be checked: {view.partitions_unknown} of its partitions do not answer"
         for view in found.groups
-        if view.error or view.partitions_unknown
+        if view.partitions_unknown and not view.error
     ]
