@@ -16,6 +16,7 @@ from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.cli.terminal_text import say
 from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError, UsageError
 
@@ -165,9 +166,9 @@ def describe(
         write_lags(columns, rows, parts, _describe_notes(found.groups), form)
     for view in found.groups:
         if not view.partitions and not view.error:
-            typer.echo(f"group {view.group_id!r} has committed nothing and is assigned nothing", err=True)
+            say(f"group {view.group_id!r} has committed nothing and is assigned nothing")
     for complaint in complaints:
-        typer.echo(f"seamark: {complaint}", err=True)
+        say(f"seamark: {complaint}")
     if complaints:
         raise typer.Exit(1)
 
@@ -238,7 +239,7 @@ def members(
     )  # fmt: skip
     write_rows(_MEMBERS, rows, chosen_form(as_json, as_csv))
     for complaint in complaints:
-        typer.echo(f"seamark: {complaint}", err=True)
+        say(f"seamark: {complaint}")
     if complaints:
         raise typer.Exit(1)
 
