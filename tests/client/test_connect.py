@@ -10,10 +10,12 @@ import pytest
 
 from seamark.client import Admin
 from seamark.client.config import AdminConfig, ConsumerConfig
+from seamark.client.connecting import ConnectionRecipe, open_connection
 from seamark.client.deadline import Deadline
 from seamark.client.discovery import coordinator_connection_id
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut, RequestTimedOut
 from seamark.client.io_thread import IoThread
+from seamark.client.metadata_cache import Node
 from seamark.client.network import NetworkClient
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
@@ -327,3 +329,11 @@ def test_a_consumers_configuration_makes_a_network_client_too(kafka_like):
         return await client.refresh_metadata(Deadline(10))
 
     assert on_io(scenario, client).brokers
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 300, "a\x1b[31m." + "b" * 80])
+def test_a_host_that_cannot_be_looked_up_is_a_failed_connection_of_its_node(host):
+    recipe = ConnectionRecipe(client_id="tests", request_timeout_s=5)
+    work = open_connection(Node(1, host, 9092), recipe, 5)
+    with pytest.raises(ConnectionFailed, match="the host is no name that can be looked up"):
+        asyncio.run_coroutine_threadsafe(work, IoThread.get().loop).result(30)

@@ -130,3 +130,20 @@ def test_records_that_the_broker_refuses_end_the_command_with_how_many_were_stor
     assert code == 1
     assert f"2 records stored in topic {topic!r}" in err
     assert f"1 of 3 records were not delivered: 1 to topic {topic!r}: " in err
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_byte_order_mark_is_no_part_of_the_first_record(seamark, topic, tmp_path, monkeypatch, is_file):
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbffirst\n")
+    if not is_file:
+        monkeypatch.setattr("sys.stdin", (tmp_path / "in").open(encoding="ascii", errors="surrogateescape"))
+    assert seamark("produce", topic, *(["--file", "in"] if is_file else []))[0] == 0
+    assert seamark("consume", topic)[1].rstrip("\n").endswith("\tfirst")
+
+
+def test_standard_input_that_is_not_utf_8_is_refused_in_a_sentence(seamark, topic, tmp_path, monkeypatch):
+    (tmp_path / "in").write_bytes(b"value\n\xff\n")
+    monkeypatch.setattr("sys.stdin", (tmp_path / "in").open(encoding="utf-8", errors="surrogateescape"))
+    code, _, err = seamark("produce", topic, "--as", "csv")
+    assert code == 2
+    assert "the input is not UTF-8" in err

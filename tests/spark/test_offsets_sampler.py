@@ -114,3 +114,17 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(spark, tmp_path, our_bro
 
     assert "\n" not in str(failed.value)
     assert Lake.open(tmp_path / "lake").version == 0
+
+
+def test_offsets_that_could_not_be_read_once_are_not_told_as_deleted(spark, tmp_path):
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        broker.create_topic("t")
+        commit(admin, "g", "t", {0: 0})
+        config = {"bootstrap.servers": broker.bootstrap, "default.api.timeout.ms": 500}
+        job.run(spark, tmp_path / "lake", source="sampler", config=config)
+        broker.faults.fail("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS", times=None)
+        job.run(spark, tmp_path / "lake", source="sampler", config=config)
+        broker.faults.clear()
+        job.run(spark, tmp_path / "lake", source="sampler", config=config)
+    found = Lake.open(tmp_path / "lake").read(spark, "commits").where("group = 'g'").collect()
+    assert [(row.offset, row.tombstone) for row in found] == [(0, False)]

@@ -83,3 +83,9 @@ def test_input_that_is_not_text_is_said_to_be_so():
     source = io.TextIOWrapper(io.BytesIO(b"text\n\xff\xfe\n"), encoding="utf-8")
     with pytest.raises(UsageError, match="the input is not UTF-8"):
         list(record_lines(source, "lines"))
+
+
+@pytest.mark.parametrize(("form", "text"), [("csv", "value\n\udcff\n"), ("lines", "a=b\n\udcff=x\n")])
+def test_bytes_that_python_read_leniently_are_refused_in_a_sentence(form, text):
+    with pytest.raises(UsageError, match="line 2: the input is not UTF-8"):
+        read(text, form, "=")

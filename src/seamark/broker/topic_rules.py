@@ -157,6 +157,9 @@ def create_checked(
     cluster: Cluster, name: str, partition_count: int, replication_factor: int, configs: Mapping[str, str | None]
 ) -> None:
     """Make a topic for a caller in this process: what is wrong is a UsageError."""
+    for what, number in (("partitions", partition_count), ("replication_factor", replication_factor)):
+        if not isinstance(number, int):
+            raise UsageError(f"cannot create topic {name!r}: {what} is a whole number, not {number!r}")
     try:
         create_planned(cluster, plan_topic(cluster, name, partition_count, replication_factor, {}, configs))
     except RequestRefused as refusal:

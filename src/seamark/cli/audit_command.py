@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.durations import pause_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
 from seamark.cli.rows import Column, chosen_form, write_rows
@@ -112,7 +112,7 @@ def audit(
     is_copied = source not in ("topic", "sampler")
     if is_copied and follow:
         raise UsageError("--follow needs a cluster: log directories that were copied do not grow")
-    pause = seconds_of(every)
+    pause = pause_of(every)
     if pause <= 0:
         raise UsageError("--every is above 0")
     chosen: Audit = Audit(

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import typer
-
 from seamark.cli import audit_spark
 from seamark.cli.plan_workflow import make_plan
+from seamark.cli.terminal_text import say
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def plan_to_go_there(
         asked = {*offsets, *state.committed.get(group, ())}
         found = aim(Target("lake", at_ms, at), group, asked, state, elsewhere=offsets)
         for partition, reason in found.refused.items():
-            typer.echo(f"seamark: {partition} of group {group!r} is left as it is: {reason}", err=True)
+            say(f"seamark: {partition} of group {group!r} is left as it is: {reason}")
         wanted[group] = {partition: offsets[partition] for partition in found.wanted}
     plan = make_plan(state, wanted, made_by="seamark audit as-of", why=f"as of {at}", clamp=clamp, outside=outside)
     return plan, state

@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from seamark.cli import audit_spark
 from seamark.cli.durations import duration_text
 from seamark.cli.rows import Column, write_rows
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 
@@ -132,4 +131,4 @@ def _kinds(counts: Mapping[str, int]) -> str:
 
 
 def _say(text: str) -> None:
-    typer.echo(f"audit: {text}", err=True)
+    say(f"audit: {text}")

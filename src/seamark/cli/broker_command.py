@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from seamark.cli.terminal_text import say
+
 _Listen = Annotated[
     str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
 ]
@@ -61,7 +63,7 @@ def broker(
     for text in option:
         key, mark, value = text.partition("=")
         if not mark or not key:
-            typer.echo(f"seamark: -o {text}: it must be KEY=VALUE", err=True)
+            say(f"seamark: -o {text}: it must be KEY=VALUE")
             raise typer.Exit(2)
         settings[key] = value
     if metrics:

@@ -47,7 +47,7 @@ def client_config(bootstrap: str, config_file: str, options: Iterable[str]) -> d
 def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
     """Keys and values of a properties file: ``=`` or ``:`` between them, ``#`` and ``!`` begin comments."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{option} {path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:

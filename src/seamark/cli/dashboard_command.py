@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
-from seamark.cli.durations import duration_text, seconds_of, time_ms_of
+from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
 from seamark.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def dashboard(
     """
     if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
-    pause = seconds_of(every)
+    pause = pause_of(every)
     if bool(tls_cert) != bool(tls_key):
         raise UsageError("--tls-cert and --tls-key belong together")
     check_listen(listen, is_secured=bool(tls_cert) or behind_proxy)
@@ -198,8 +198,8 @@ def limits_of(texts: list[str]) -> Limits:
     """Records, or seconds where a unit is written; of several the last of a kind counts."""
     from seamark.dashboard.sight import Limits
 
-    records = [int(text) for text in texts if text.isdecimal()]
-    seconds = [seconds_of(text) for text in texts if not text.isdecimal()]
+    records = [count for text in texts if (count := count_of(text)) is not None]
+    seconds = [seconds_of(text) for text in texts if count_of(text) is None]
     return Limits(records[-1] if records else None, seconds[-1] if seconds else None)
 
 
@@ -209,7 +209,7 @@ def given_token(path: str) -> str:
 
     if path:
         try:
-            token = Path(path).read_text(encoding="utf-8").strip()
+            token = Path(path).read_text(encoding="utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--token-file {path}: it cannot be read ({error.__class__.__name__})") from None
         source = f"--token-file {path}"

@@ -21,7 +21,27 @@ def seconds_of(text: str) -> float:
     found = _PART.findall(text)
     if not found or "".join(number + unit for number, unit in found) != text:
         raise UsageError(f"{text!r} is not a duration; write for example 30s, 10m, 1h30m or 2d")
-    return sum(float(number) * _UNITS[unit] for number, unit in found)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in found)
+    if math.isinf(seconds):
+        raise UsageError(f"{text[:20]}… is longer than any duration")
+    return seconds
+
+
+def pause_of(text: str) -> float:
+    """The value of ``--every``: without a pause a cluster would be asked as fast as it answers."""
+    seconds = seconds_of(text)
+    if seconds <= 0:
+        raise UsageError(f"--every {text}: it must be longer than 0")
+    return seconds
+
+
+def count_of(text: str) -> int | None:
+    """A whole number of at most 19 digits, which is as many as an offset can have; None if the text is none.
+
+    >>> count_of("1000"), count_of("10m"), count_of("9" * 5000)
+    (1000, None, None)
+    """
+    return int(text) if text.isdecimal() and len(text) <= 19 else None
 
 
 def duration_text(seconds: float | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config
-from seamark.cli.durations import seconds_of
+from seamark.cli.durations import pause_of
 from seamark.cli.groups_view_commands import Groups
 from seamark.errors import UsageError
 
@@ -55,7 +55,7 @@ def exporter(
 
     if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
-    seconds = seconds_of(every)
+    seconds = pause_of(every)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -27,6 +27,7 @@ from seamark.cli.plan_workflow import (
     take_back,
 )
 from seamark.cli.rows import chosen_form, write_file
+from seamark.cli.terminal_text import say
 from seamark.cli.topics_commands import known_topics
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
@@ -177,10 +178,10 @@ def _aims(
             partition, reason = next(iter(found.refused.items()))
             raise SeamarkError(f"group {name!r} cannot be set: {partition}: {reason}")
         for partition, reason in found.refused.items():
-            typer.echo(f"seamark: {partition} of group {name!r} is left as it is: {reason}", err=True)
+            say(f"seamark: {partition} of group {name!r} is left as it is: {reason}")
         wanted[name] = found.wanted
         for partition, remark in found.remarks.items():
-            typer.echo(f"seamark: {partition} of group {name!r}: {remark}", err=True)
+            say(f"seamark: {partition} of group {name!r}: {remark}")
     return wanted
 
 
@@ -237,9 +238,9 @@ def delete(
     for sentence in done:
         typer.echo(sentence)
     for complaint in complaints:
-        typer.echo(f"seamark: {complaint}", err=True)
+        say(f"seamark: {complaint}")
     if not apply:
-        typer.echo(f"dry run, nothing was changed{': --apply makes the changes' if done else ''}", err=True)
+        say(f"dry run, nothing was changed{': --apply makes the changes' if done else ''}")
     if complaints:
         raise typer.Exit(1)
 
@@ -301,7 +302,7 @@ def export(
     if out:
         write_file(out, text)
         offsets = counted(sum(map(len, found.values())), "offset")
-        typer.echo(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.", err=True)
+        say(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.")
     else:
         sys.stdout.write(text)
 

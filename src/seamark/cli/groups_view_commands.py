@@ -16,6 +16,7 @@ from seamark.cli.completion_command import group_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.cli.terminal_text import say
 from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError, UsageError
 
@@ -165,9 +166,9 @@ def describe(
         write_lags(columns, rows, parts, _describe_notes(found.groups), form)
     for view in found.groups:
         if not view.partitions and not view.error:
-            typer.echo(f"group {view.group_id!r} has committed nothing and is assigned nothing", err=True)
+            say(f"group {view.group_id!r} has committed nothing and is assigned nothing")
     for complaint in complaints:
-        typer.echo(f"seamark: {complaint}", err=True)
+        say(f"seamark: {complaint}")
     if complaints:
         raise typer.Exit(1)
 
@@ -196,14 +197,18 @@ def _parts(each: PartitionView) -> LagParts:
 
 def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
     """What LAG hides; that nothing is committed can be seen."""
+    from seamark.monitor.lag_report import silence_text
     from seamark.rules.lag import loss_text
 
     for view in groups:
+        if view.error:
+            # It is said once, not for each partition.
+            continue
         for each in view.partitions:
             if loss := loss_text(each.lag):
                 yield Note(f"group {view.group_id!r}, {each.partition}", loss, True)
             elif each.bounds.error:
-                yield Note(f"group {view.group_id!r}, {each.partition}", f"does not answer: {each.bounds.error}", False)
+                yield Note(f"group {view.group_id!r}, {each.partition}", silence_text(each.bounds), False)
             elif ahead := each.lag.done_ahead:
                 left = number_text(each.lag.unfinished or 0)
                 text = f"{counted(ahead, 'record')} of the lag done ahead, {left} unfinished"
@@ -234,7 +239,7 @@ def members(
     )  # fmt: skip
     write_rows(_MEMBERS, rows, chosen_form(as_json, as_csv))
     for complaint in complaints:
-        typer.echo(f"seamark: {complaint}", err=True)
+        say(f"seamark: {complaint}")
     if complaints:
         raise typer.Exit(1)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import typer
-
 from seamark.cli.rows import Column, Form, write_rows
+from seamark.cli.terminal_text import say
 
 LAG = Column("LAG", "lag", is_number=True)
 LOST = Column("LOST", "lost", is_number=True)
@@ -55,7 +54,7 @@ def write_lags(
     kept = [index for index, column in enumerate(columns) if column.name not in hidden]
     write_rows([columns[index] for index in kept], ([row[index] for index in kept] for row in rows), form)
     for line in _note_lines(notes):
-        typer.echo(line, err=True)
+        say(line)
 
 
 def _empty(parts: Iterable[LagParts]) -> set[str]:

@@ -3,7 +3,8 @@
 Exit code 3 says that some group is further behind than ``--fail-over`` allows: a check for cron and for pipelines. The
 limit is compared with LAG, or with BEHIND for a duration. Lost records and an offset beyond the log's end are over any
 limit, a partition without a commit is counted from its log's start unless ``--reset`` says otherwise, and one that does
-not answer ends the check with code 1: nobody knows that it is within the limit.
+not answer ends the check with code 1: nobody knows that it is within the limit. So does, with or without a limit, one
+group whose committed offsets cannot be read.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import duration_text, seconds_of
+from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, Form, chosen_form
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import UsageError
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 _Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
 _Every = Annotated[str, typer.Option("--every", metavar="5s", help="How often to look with --watch.")]
 _FailOver = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--fail-over", metavar="10m|1000", help="End with code 3 if a group is further behind, or has lost records."
     ),
@@ -73,7 +75,7 @@ def lag(
     names: Groups = None,
     watch: _Watch = False,
     every: _Every = "5s",
-    fail_over: _FailOver = "",
+    fail_over: _FailOver = None,
     partitions: _Partitions = False,
     reset: _Reset = "",
     bootstrap: Bootstrap = "",
@@ -91,8 +93,8 @@ def lag(
     if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
     limit = _limit(fail_over)
-    counted_from = reset or ("earliest" if fail_over else None)
-    pause = seconds_of(every)
+    counted_from = reset or ("earliest" if fail_over is not None else None)
+    pause = pause_of(every)
     form = chosen_form(as_json, as_csv)
     watching = Watching()
     with Admin(client_config(bootstrap, config, option)) as admin:
@@ -105,13 +107,14 @@ def lag(
                 sys.stdout.write(_CLEAR)
             _write(rows, form)
             complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.failed.items())]
-            if fail_over:
+            complaints += [f"group {view.group_id!r}: {view.error}" for view in found.groups if view.error]
+            if fail_over is not None:
                 complaints += _not_judged(found)
             for complaint in complaints:
-                typer.echo(f"seamark: {complaint}", err=True)
-            over = [sentence for row, *_ in rows for sentence in _over(row, limit)] if fail_over else []
+                say(f"seamark: {complaint}")
+            over = [sentence for row, *_ in rows for sentence in _over(row, limit)]
             for sentence in over:
-                typer.echo(f"seamark: {sentence}", err=True)
+                say(f"seamark: {sentence}")
             if over:
                 raise typer.Exit(3)
             if not watch:
@@ -128,7 +131,7 @@ def _rows(found: Scan, ages: GroupAges, watching: Watching, *, by_partition: boo
     times = ages.look(found, now_ms)
     watching.add(found, now_ms)
     return [
-        (row, *watching.outlook(row.group, row.topic, row.partition))
+        (row, *((None, None) if row.topic is None else watching.outlook(row.group, row.topic, row.partition)))
         for row in lag_rows(found, times, by_partition=by_partition)
     ]
 
@@ -155,7 +158,8 @@ def _write(rows: Sequence[_Row], form: Form) -> None:
             for row, catches_up, status in rows
         ),
         (_parts(row) for row, *_ in rows),
-        (Note(_subject(row), row.remark, bool(row.lost or row.beyond)) for row, *_ in rows if row.remark),
+        # A group without topics has its complaint.
+        (Note(_subject(row), row.remark, bool(row.lost or row.beyond)) for row, *_ in rows if row.remark and row.topic),
         form,
     )  # fmt: skip
 
@@ -168,15 +172,18 @@ def _subject(row: LagRow) -> str:
     return f"group {row.group!r}, {row.topic}" + ("" if row.partition is None else f"-{row.partition}")
 
 
-def _limit(text: str) -> tuple[int | None, float | None]:
-    """Records or seconds, whichever was written."""
-    if not text:
-        return None, None
-    return (int(text), None) if text.isdecimal() else (None, seconds_of(text))
+def _limit(text: str | None) -> tuple[int | None, float | None] | None:
+    """Records or seconds, whichever was written; None without a limit."""
+    if text is None:
+        return None
+    records = count_of(text)
+    return (records, None) if records is not None else (None, seconds_of(text))
 
 
-def _over(row: LagRow, limit: tuple[int | None, float | None]) -> Iterator[str]:
+def _over(row: LagRow, limit: tuple[int | None, float | None] | None) -> Iterator[str]:
     """Why a row is over the limit, as sentences."""
+    if limit is None:
+        return
     records, seconds = limit
     where = f"group {row.group!r}"
     topic = f"topic {row.topic!r}" if row.partition is None else f"{row.topic}-{row.partition}"
@@ -193,8 +200,7 @@ def _over(row: LagRow, limit: tuple[int | None, float | None]) -> Iterator[str]:
 def _not_judged(found: Scan) -> list[str]:
     """Groups of which nobody knows whether they are within the limit."""
     return [
-        f"group {view.group_id!r} cannot be checked: "
-        + (view.error or f"{view.partitions_unknown} of its partitions do not answer")
+        f"group {view.group_id!r} cannot be checked: {view.partitions_unknown} of its partitions do not answer"
         for view in found.groups
-        if view.error or view.partitions_unknown
+        if view.partitions_unknown and not view.error
     ]

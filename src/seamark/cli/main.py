@@ -13,6 +13,7 @@ import typer
 
 from seamark._version import __version__
 from seamark.cli.deferred_commands import DeferredGroup, Listed
+from seamark.cli.terminal_text import say
 from seamark.cli.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError, UsageError
 
@@ -79,7 +80,7 @@ def main() -> None:
         with warnings_shown():
             app(prog_name="seamark")
     except SeamarkError as error:
-        typer.echo(f"seamark: {error}", err=True)
+        say(f"seamark: {error}")
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except BrokenPipeError:
         # ``seamark groups list | head`` ends when head has seen enough; what is left has nowhere to go.

@@ -33,6 +33,7 @@ from seamark.cli.migrate_sides import (
 )
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, now_ms
 from seamark.cli.rows import Form, chosen_form
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import UsageError
 
@@ -262,11 +263,11 @@ def _carry_out(
             return
         show_plan(made, form)
     written = f"the plan is in {path}" if plan_file else "--plan FILE keeps the plan"
-    typer.echo(plan_sentence(made, partial=partial), err=True)
+    say(plan_sentence(made, partial=partial))
     if made.totals.groups and made.totals.groups_with_problems == made.totals.groups and not partial:
-        typer.echo("dry run, nothing was changed: as things stand no group would be moved", err=True)
+        say("dry run, nothing was changed: as things stand no group would be moved")
         raise typer.Exit(1)
-    typer.echo(f"dry run, nothing was changed: {written}, --apply makes the move", err=True)
+    say(f"dry run, nothing was changed: {written}, --apply makes the move")
 
 
 def _make(asked: _Asked, source: Side, target: Side, path: Path) -> MoveFile:

@@ -25,6 +25,7 @@ from seamark.cli.migrate_sides import (
 )
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, now_ms
 from seamark.cli.rows import Form, chosen_form
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
@@ -55,9 +56,7 @@ def show(plan: _Plan, as_json: Json = False) -> None:
     found = open_move(Path(plan))
     show_plan(found, chosen_form(as_json))
     header = found.header
-    typer.echo(
-        f"{header.kind} from {header.source} to {header.target}: {plan_sentence(found, partial=False)}", err=True
-    )
+    say(f"{header.kind} from {header.source} to {header.target}: {plan_sentence(found, partial=False)}")
 
 
 def apply_plan(
@@ -119,7 +118,7 @@ def verify(
         show_verified(differences(verified(found, source, target)), chosen_form(as_json))
     if seen["different"]:
         raise SeamarkError(f"{seen['different']} of {counted(seen['offsets'], 'offset')} not as planned")
-    typer.echo(f"{counted(seen['offsets'], 'offset')} as planned on both sides", err=True)
+    say(f"{counted(seen['offsets'], 'offset')} as planned on both sides")
 
 
 def rollback(
@@ -156,13 +155,9 @@ def rollback(
     if summary.left:
         raise MoveIncomplete(summary.left, summary.groups, "not back" if apply else "would not go back")
     if not apply:
-        typer.echo(
-            f"dry run, nothing was changed: {counted(summary.groups, 'group')} would go back, --apply does it", err=True
-        )
+        say(f"dry run, nothing was changed: {counted(summary.groups, 'group')} would go back, --apply does it")
         return
-    typer.echo(
-        f"{counted(summary.groups, 'group')} back, {counted(summary.offsets, 'offset')} set and read back", err=True
-    )
+    say(f"{counted(summary.groups, 'group')} back, {counted(summary.offsets, 'offset')} set and read back")
 
 
 def apply_move(
@@ -200,7 +195,7 @@ def apply_move(
         raise MoveIncomplete(summary.left, summary.groups, "not moved")
     again = f" ({moved} before)" if moved else ""
     done = f"{counted(summary.groups, 'group')} moved{again}, {counted(summary.offsets, 'offset')} set and read back"
-    typer.echo(f"{done}; seamark migrate rollback {plan.path} takes it back", err=True)
+    say(f"{done}; seamark migrate rollback {plan.path} takes it back")
 
 
 def _show_work(work: Mover | Returner, what: str, form: Form) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.rows import Column, Form, write_rows
+from seamark.cli.terminal_text import say
 from seamark.counts import number_text
 from seamark.errors import SeamarkError, UsageError
 
@@ -103,7 +104,7 @@ def carry_out(
     if not len(plan):
         if form != "table":
             write_rows(_SHOWN, [], form)
-        typer.echo("nothing to change: the offsets are as wanted", err=True)
+        say("nothing to change: the offsets are as wanted")
         return
     if is_to_apply:
         try:
@@ -163,15 +164,15 @@ def show(
     if outside := [row.problem for row in found.rows if row.problem and row.standing is not Standing.STALE]:
         problems.append(f"{some(outside)}; {remedy}")
     for problem in problems:
-        typer.echo(f"seamark: --apply would be refused: {problem}", err=True)
+        say(f"seamark: --apply would be refused: {problem}")
     if problems:
-        typer.echo(f"dry run, nothing was changed{': ' if written else ''}{written}", err=True)
+        say(f"dry run, nothing was changed{': ' if written else ''}{written}")
         raise typer.Exit(1)
     if all(row.standing is Standing.DONE for row in found.rows):
-        typer.echo("nothing to change: the offsets are as the plan wants them", err=True)
+        say("nothing to change: the offsets are as the plan wants them")
         return
     next_steps = ", ".join(filter(None, [written or hint, "--apply makes the changes"]))
-    typer.echo(f"dry run, nothing was changed: {next_steps}", err=True)
+    say(f"dry run, nothing was changed: {next_steps}")
 
 
 def apply_file(
@@ -195,7 +196,7 @@ def apply_file(
     already = applied.count(ALREADY)
     done = f"{number_text(applied.count(CHANGED))} changed and verified"
     done += f", {number_text(already)} done already" if already else ""
-    typer.echo(f"{done}; take it back with: seamark groups undo {path}", err=True)
+    say(f"{done}; take it back with: seamark groups undo {path}")
 
 
 def take_back(admin: Admin, path: Path, *, is_to_apply: bool, form: Form, clamp: bool, allow_outside_log: bool) -> None:
@@ -222,7 +223,7 @@ def take_back(admin: Admin, path: Path, *, is_to_apply: bool, form: Form, clamp:
 
 def _tell(remarks: Sequence[str]) -> None:
     for remark in remarks:
-        typer.echo(f"seamark: {remark}", err=True)
+        say(f"seamark: {remark}")
 
 
 def _undone_path(path: Path) -> Path:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from seamark.errors import UsageError
+from seamark.json_fields import no_field_twice
 from seamark.monitor.nearest import unknown
 
 FORMS = ("lines", "json", "csv")
@@ -48,6 +49,9 @@ def record_lines(source: Iterable[str], form: str, key_ends: str = "") -> Iterat
         yield from _csv_lines(counted()) if form == "csv" else _plain_lines(counted(), form, key_ends)
     except UnicodeDecodeError as error:
         raise UsageError(f"line {number + 1} or one soon after it: the input is not UTF-8 ({error.reason})") from None
+    except UnicodeEncodeError:
+        # Standard input that Python reads leniently has half characters in place of such bytes.
+        raise UsageError(f"line {number}: the input is not UTF-8") from None
 
 
 def _plain_lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[RecordLine]:
@@ -82,7 +86,7 @@ def _json_line(text: str, number: int) -> RecordLine:
 
 def _fields(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=_no_field_twice)
+        found = json.loads(text, object_pairs_hook=no_field_twice)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"it is not JSON ({error})") from None
     if not isinstance(found, dict):
@@ -92,14 +96,6 @@ def _fields(text: str) -> dict[str, Any]:
             raise UsageError(unknown("field", name, _FIELDS))
     if "value" not in found:
         raise UsageError('it has no "value"; a record without one, a tombstone, is written as "value": null')
-    return found
-
-
-def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return found
 
 

@@ -5,6 +5,7 @@ What ``consume --json`` writes ``produce --as json`` reads; ``record_lines`` has
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -15,9 +16,10 @@ import typer
 
 from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
@@ -79,14 +81,16 @@ def produce(
                     producer.flush()
     finally:
         stored = int(producer.metrics()["seamark_producer_records_total"])
-        typer.echo(f"{counted(stored, 'record')} stored in topic {topic!r}", err=True)
+        say(f"{counted(stored, 'record')} stored in topic {topic!r}")
 
 
 def _opened(file: str) -> Any:
     if not file:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
         return sys.stdin
     try:
-        return open(file, encoding="utf-8", newline="")  # noqa: PTH123 - closed by the caller's with
+        return open(file, encoding="utf-8-sig", newline="")  # noqa: PTH123 - closed by the caller's with
     except OSError as error:
         raise UsageError(f"--file {file}: it cannot be read ({error.strerror})") from None
 
@@ -111,6 +115,8 @@ def consume(
     """
     from seamark.client import Consumer, TopicPartition
 
+    if limit < 0:
+        raise UsageError(f"--limit {limit}: it is a number of records from 1 on, or 0 for all")
     wanted = _pattern("--key", key), _pattern("--value", value)
     settings: dict[str, Any] = client_config(bootstrap, config, option)
     settings.setdefault("auto.offset.reset", "latest" if start == "latest" else "earliest")
@@ -156,8 +162,8 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
         consumer.seek_to_beginning(chosen)
     elif start == "latest":
         consumer.seek_to_end(chosen)
-    elif kind == "offset" and rest.isdecimal():
-        _seek_in_log(consumer, chosen, int(rest))
+    elif kind == "offset" and (offset := count_of(rest)) is not None:
+        _seek_in_log(consumer, chosen, offset)
     elif kind == "time" and rest:
         consumer.seek_to_time(time_ms_of(rest), chosen)
     elif kind == "ago" and rest:

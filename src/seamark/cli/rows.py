@@ -20,6 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from seamark.cli.terminal_text import printable
 from seamark.errors import UsageError
 
 Form = Literal["table", "json", "csv"]
@@ -90,12 +91,7 @@ def shown(value: Any) -> str:
     """A value in one line: control characters of a hostile name must not reach the terminal."""
     if value is None:
         return NOTHING
-    text = value if isinstance(value, str) else f"{value:.1f}" if isinstance(value, float) else str(value)
-    return (
-        text
-        if text.isprintable()
-        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-    )
+    return printable(value if isinstance(value, str) else f"{value:.1f}" if isinstance(value, float) else str(value))
 
 
 @dataclass(frozen=True, slots=True)

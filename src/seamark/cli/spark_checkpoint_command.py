@@ -16,6 +16,7 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options,
 from seamark.cli.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
 from seamark.cli.rows import Column, chosen_form, write_file, write_rows
+from seamark.cli.terminal_text import say
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def show(
         with Admin(client_config(bootstrap, config, option)) as admin:
             logs, unreadable = read_logs(admin, {each for source in kafka.values() for each in source.partitions()})
         for partition, reason in unreadable.items():
-            typer.echo(f"seamark: the log of {partition} cannot be looked at: {reason}", err=True)
+            say(f"seamark: the log of {partition} cannot be looked at: {reason}")
     rows, parts, notes = [], [], []
     for name, offsets in kafka.items():
         for partition, offset in offsets.next_offsets().items():

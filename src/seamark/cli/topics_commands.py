@@ -10,6 +10,7 @@ import typer
 from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.rows import Column, chosen_form, write_rows
+from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
@@ -146,7 +147,7 @@ def delete(
             count = sum((log.log_end or 0) - (log.log_start or 0) for log in logs)
             held = f"{counted(count, 'offset')} in {counted(len(topic.partitions), 'partition')}"
             typer.echo(f"topic {name!r} would be deleted, with {held}")
-        typer.echo("dry run, nothing was changed: --apply makes the changes", err=True)
+        say("dry run, nothing was changed: --apply makes the changes")
 
 
 def config_(
@@ -206,6 +207,6 @@ def _report(made: Iterable[str], errors: Mapping[str, Any], what: str) -> None:
     for name in made:
         typer.echo(f"topic {name!r} {what}")
     for _, error in sorted(errors.items()):
-        typer.echo(f"seamark: {error}", err=True)
+        say(f"seamark: {error}")
     if errors:
         raise typer.Exit(1)

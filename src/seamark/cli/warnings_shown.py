@@ -1,4 +1,4 @@
-"""What a command shows of its clients' log while it works: warnings, on standard error, each once.
+"""What a command shows of the log of its clients and its monitor while it works: warnings, on standard error.
 
 A command may use several clients, each of which says that it cannot reach the same address; a person wants to read it
 once. What other parts log is left to Python's own rules.
@@ -11,10 +11,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from seamark.cli.terminal_text import printable
+
+_LOGGERS = ("seamark.client", "seamark.monitor")
+
+
+class _OneLine(logging.Formatter):
+    """Messages have names in them that the cluster told; a traceback behind one keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
 
 class _OnStandardError(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
+        self.setFormatter(_OneLine())
         # Addresses that were named and have not been reached since.
         self._unreachable: set[str] = set()
 
@@ -44,9 +56,11 @@ class _OnStandardError(logging.Handler):
 
 @contextmanager
 def warnings_shown() -> Iterator[None]:
-    logger, handler = logging.getLogger("seamark.client"), _OnStandardError()
-    logger.addHandler(handler)
+    loggers, handler = [logging.getLogger(name) for name in _LOGGERS], _OnStandardError()
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from seamark.client.admin_arguments import read_items
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.admin_types import (
@@ -58,7 +59,7 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
 
 
 async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: Deadline) -> Results[Acl, None]:
-    asked = list(rules)
+    asked = read_items("rules", rules, Acl)
     for rule in asked:
         if rule.name is None or rule.principal is None or rule.host is None:
             raise UsageError(f"an access rule to create has a name, a principal and a host: {rule}")
@@ -91,6 +92,7 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
 
 async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: Deadline) -> Results[Acl, list[Acl]]:
     """Remove the rules that match any of the filters; the answer has the removed ones per filter."""
+    asked = read_items("filters", filters, Acl)
 
     async def attempt(some: Sequence[Acl]) -> dict[Acl, list[Acl] | ClientError]:
         request = DeleteAclsRequest(
@@ -125,7 +127,7 @@ async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: 
             ]  # fmt: skip
         return answers
 
-    return await settle(filters, attempt, operation="deleting access rules", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline)
 
 
 def _acl(resource: int, name: str, pattern: int, principal: str, host: str, operation: int, permission: int) -> Acl:

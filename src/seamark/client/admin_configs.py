@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from seamark.client.admin_arguments import read_items, read_mapping
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.admin_types import (
@@ -38,6 +39,8 @@ _DEFAULT_SOURCE = 5
 async def describe_configs(
     network: NetworkClient, resources: Iterable[Resource], deadline: Deadline
 ) -> Results[Resource, dict[str, ConfigEntry]]:
+    asked = read_items("resources", resources, Resource)
+
     async def ask(
         node_id: int | None, some: Sequence[Resource]
     ) -> dict[Resource, dict[str, ConfigEntry] | ClientError]:
@@ -64,7 +67,7 @@ async def describe_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(resources, attempt, operation="describing configs", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="describing configs", config=network.config, deadline=deadline)
 
 
 def _entry(config: describe_api.DescribeConfigsResponseConfig) -> ConfigEntry:
@@ -86,8 +89,12 @@ async def alter_configs(
     validate_only: bool = False,
 ) -> Results[Resource, None]:
     """Change single settings and leave the others; None takes a setting back to its default."""
+    read_items("changes", read_mapping("changes", changes, "Resource"), Resource)
     wanted = {
-        resource: {name: _change(change) for name, change in settings.items()} for resource, settings in changes.items()
+        resource: {
+            name: _change(change) for name, change in read_mapping(f"changes of {resource}", settings, "name").items()
+        }
+        for resource, settings in changes.items()
     }
 
     async def ask(node_id: int | None, some: Sequence[Resource]) -> dict[Resource, ClientError | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from seamark.client.admin_arguments import read_names
 from seamark.client.admin_coordinators import AskNode, GroupCoordinators
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
@@ -49,7 +50,7 @@ async def list_groups(
     types: Iterable[str] = (),
 ) -> list[GroupListing]:
     """Every group of the cluster: one request per broker. Filters need brokers that know them (2.6, 3.8)."""
-    wanted_states, wanted_types = list(states), list(types)
+    wanted_states, wanted_types = read_names("states", states), read_names("types", types)
     _, cluster = await fetch_topics(network, (), deadline)
 
     def make(version: int) -> Message:
@@ -90,7 +91,7 @@ async def describe_groups(
     if groups is None:
         listings = {each.group_id: each for each in await list_groups(network, coordinators, deadline)}
         groups = listings
-    names = list(dict.fromkeys(groups))
+    names = list(dict.fromkeys(read_names("group_ids", groups, "group ids")))
     asking = _Describe(network, coordinators, listings, deadline)
     results = await settle(
         names, asking.attempt, operation="describing groups", config=network.config, deadline=deadline
@@ -179,6 +180,7 @@ async def delete_groups(
     network: NetworkClient, coordinators: GroupCoordinators, groups: Iterable[str], deadline: Deadline
 ) -> Results[str, None]:
     """Remove groups with their offsets; one that has members is refused by the broker (NON_EMPTY_GROUP)."""
+    asked = read_names("group_ids", groups, "group ids")
 
     async def ask(node: Node, some: list[str]) -> dict[str, ClientError | None]:
         request = DeleteGroupsRequest(groups_names=some)
@@ -193,7 +195,7 @@ async def delete_groups(
     async def attempt(some: Sequence[str]) -> dict[str, ClientError | None]:
         return await coordinators.ask(some, ask, deadline, at_once=_DESCRIBED_AT_ONCE)
 
-    return await settle(groups, attempt, operation="deleting groups", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="deleting groups", config=network.config, deadline=deadline)
 
 
 def _classic_group(group: DescribeGroupsResponseGroup, node: Node) -> GroupDescription | ClientError:

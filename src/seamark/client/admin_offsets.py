@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
+from seamark.client.admin_arguments import read_addresses, read_by_address, read_group_id, read_names
 from seamark.client.admin_coordinators import AskNode, GroupCoordinators
 from seamark.client.admin_groups import describe_groups
 from seamark.client.admin_results import Results
@@ -21,8 +22,9 @@ from seamark.client.errors import BrokerError, ClientError, broker_error
 from seamark.client.metadata_cache import Node
 from seamark.client.network import NetworkClient
 from seamark.client.partition_requests import by_leader, by_topic
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.client.requests import Request
+from seamark.client.subscriptions import read_offsets
 from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -55,8 +57,12 @@ async def list_group_offsets(
     """
     # Results of another call are taken for the names in them.
     names_only = not isinstance(groups, Mapping) or isinstance(groups, Results)
-    wanted: GroupPartitions = dict.fromkeys(groups) if names_only else groups  # type: ignore[assignment]
-    asked = {name: None if some is None else by_topic(some) for name, some in wanted.items()}
+    names = read_names("group_ids", groups, "group ids")
+    wanted: GroupPartitions = dict.fromkeys(names) if names_only else groups  # type: ignore[assignment]
+    asked = {
+        name: None if some is None else by_topic(read_addresses(f"group_ids[{name!r}]", some))
+        for name, some in wanted.items()
+    }
     fetching = _Fetch(network, asked, require_stable, deadline)
 
     async def attempt(names: Sequence[str]) -> dict[str, dict[TopicPartition, Offset] | ClientError]:
@@ -143,10 +149,8 @@ async def alter_group_offsets(
     look_first: bool = True,
 ) -> Results[TopicPartition, None]:
     """Commit offsets on behalf of a group that has no members."""
-    wanted = {
-        TopicPartition(*partition): offset if isinstance(offset, Offset) else Offset(offset)
-        for partition, offset in offsets.items()
-    }
+    read_group_id(group_id)
+    wanted = read_offsets(offsets)
     refusal = await _refusal_if_active(network, coordinators, group_id, deadline) if look_first else None
     if refusal is not None:
         return Results({}, dict.fromkeys(wanted, refusal))
@@ -191,6 +195,7 @@ async def delete_group_offsets(
     deadline: Deadline,
 ) -> Results[TopicPartition, None]:
     """Forget committed offsets; the broker refuses those of topics that the group is subscribed to."""
+    asked = read_addresses("partitions", partitions)
 
     async def attempt(some: Sequence[TopicPartition]) -> dict[TopicPartition, ClientError | None]:
         request = delete_api.OffsetDeleteRequest(
@@ -212,7 +217,7 @@ async def delete_group_offsets(
 
         return await _of_one_group(coordinators, group_id, some, ask, deadline)
 
-    return await settle(partitions, attempt, operation="deleting offsets", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="deleting offsets", config=network.config, deadline=deadline)
 
 
 async def _of_one_group(
@@ -273,7 +278,7 @@ async def list_offsets(
     read_committed: bool = False,
 ) -> Results[TopicPartition, ListedOffset]:
     """Per partition "earliest", "latest", "max_timestamp", or the first record at or after a time in milliseconds."""
-    times = {TopicPartition(*partition): _time_of(spec) for partition, spec in specs.items()}
+    times = {partition: _time_of(spec) for partition, spec in read_by_address("specs", specs).items()}
 
     def make(partitions: Sequence[TopicPartition]) -> Request:
         return offsets_api.ListOffsetsRequest(
@@ -318,6 +323,6 @@ async def list_offsets(
 def _time_of(spec: OffsetSpec) -> int:
     if isinstance(spec, str):
         return number_of(spec, OFFSET_SPECS, "an offset to list")
-    if isinstance(spec, bool) or not isinstance(spec, int) or spec < 0:
-        raise UsageError(f"a time is a number of milliseconds that is not negative, not {spec!r}")
+    if isinstance(spec, bool) or not isinstance(spec, int) or not 0 <= spec <= LARGEST_OFFSET:
+        raise UsageError(f"a time is a whole number of milliseconds from 0 to {LARGEST_OFFSET}, not {spec!r}")
     return spec

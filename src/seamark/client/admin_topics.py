@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from seamark.client.admin_arguments import read_by_address, read_items, read_mapping, read_names, read_whole
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.admin_spreading import until_known
@@ -18,6 +19,7 @@ from seamark.client.errors import ClientError, NetworkError, broker_error
 from seamark.client.metadata_cache import MetadataCache, Node, TopicView
 from seamark.client.network import NetworkClient
 from seamark.client.partition_requests import by_leader, by_topic
+from seamark.client.records_api import LARGEST_OFFSET
 from seamark.client.requests import ByVersion, Request
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
@@ -59,6 +61,8 @@ async def list_topics(
 
 
 async def describe_topics(network: NetworkClient, names: Iterable[str], deadline: Deadline) -> Results[str, TopicView]:
+    asked = read_names("names", names, "topic names")
+
     async def attempt(open_names: Sequence[str]) -> dict[str, TopicView | ClientError]:
         cache, _ = await fetch_topics(network, open_names, deadline)
         return {
@@ -66,13 +70,13 @@ async def describe_topics(network: NetworkClient, names: Iterable[str], deadline
             for name, topic in cache.view.topics.items()
         }
 
-    return await settle(names, attempt, operation="describing topics", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="describing topics", config=network.config, deadline=deadline)
 
 
 async def create_topics(
     network: NetworkClient, topics: Iterable[NewTopic], deadline: Deadline, *, validate_only: bool = False
 ) -> Results[str, None]:
-    by_name = {topic.name: topic for topic in topics}
+    by_name = {topic.name: topic for topic in read_items("new_topics", topics, NewTopic)}
 
     async def attempt(names: Sequence[str]) -> dict[str, ClientError | None]:
         request = create_api.CreateTopicsRequest(
@@ -109,6 +113,8 @@ def _new_topic(topic: NewTopic) -> create_api.CreateTopicsRequestTopic:
 
 
 async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: Deadline) -> Results[str, None]:
+    asked = read_names("names", names, "topic names")
+
     async def attempt(open_names: Sequence[str]) -> dict[str, ClientError | None]:
         timeout_ms = min(deadline.remaining_ms, network.config.request_timeout_ms)
 
@@ -126,12 +132,17 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
             if each.name is not None
         }
 
-    return await settle(names, attempt, operation="deleting topics", config=network.config, deadline=deadline)
+    return await settle(asked, attempt, operation="deleting topics", config=network.config, deadline=deadline)
 
 
 async def create_partitions(
     network: NetworkClient, counts: Mapping[str, int], deadline: Deadline, *, validate_only: bool = False
 ) -> Results[str, None]:
+    totals = read_mapping("counts", counts, "topic name")
+    read_names("counts", totals, "topic names")
+    for count in totals.values():
+        read_whole("counts", count, -(2**31), 2**31 - 1)
+
     async def attempt(names: Sequence[str]) -> dict[str, ClientError | None]:
         request = partitions_api.CreatePartitionsRequest(
             topics=[
@@ -157,7 +168,9 @@ async def delete_records(
     network: NetworkClient, before: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Results[TopicPartition, int]:
     """Move the start of partitions up to an offset, -1 being the end; the answer is the new start of each."""
-    before = {TopicPartition(*partition): offset for partition, offset in before.items()}
+    before = read_by_address("before", before)
+    for offset in before.values():
+        read_whole("before", offset, -1, LARGEST_OFFSET)
 
     def make(partitions: Sequence[TopicPartition]) -> Request:
         return records_api.DeleteRecordsRequest(

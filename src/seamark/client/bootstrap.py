@@ -40,7 +40,7 @@ async def _canonical_names(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):
         # The name is tried as it is, and the failure reported where it happens.
         return [host]
     names: list[str] = []

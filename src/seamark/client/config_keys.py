@@ -169,8 +169,19 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
                 raise ConfigError(name.replace("_", "."), None, "must have a value")
             found[name] = None
         else:
+            if isinstance(value, str) and not name.endswith("_location") and not _is_utf8(value):
+                reason = "has a character that cannot be written as UTF-8"
+                raise ConfigError(name.replace("_", "."), _safe(rule, value), reason)
             found[name] = rule.read(name.replace("_", "."), value)
     return found
+
+
+def _is_utf8(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unknown(key: str, value: Any, rules: Mapping[str, KeyRule]) -> ConfigError:

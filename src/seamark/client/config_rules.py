@@ -33,7 +33,14 @@ def host_and_port(address: str) -> tuple[str, int]:
     found = _ADDRESS.match(address)
     if found is None or not 0 < int(found[2]) < 65536:
         raise ConfigError("bootstrap.servers", address, "must be host:port, the port from 1 to 65535")
-    return found[1].strip("[]"), int(found[2])
+    host = found[1].strip("[]")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise ConfigError(
+            "bootstrap.servers", address, f"the host is no name that can be looked up ({error})"
+        ) from None
+    return host, int(found[2])
 
 
 def check_bootstrap(config: ClientConfig) -> None:

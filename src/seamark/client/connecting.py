@@ -95,6 +95,9 @@ async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progr
         raise ConnectionFailed(node.address, f"no connection within {timeout_s:g} s") from None
     except socket.gaierror as error:
         raise ConnectionFailed(node.address, f"the name cannot be resolved ({reason_of(error)})") from error
+    except UnicodeError as error:
+        # A name with an empty or overlong part; ``error`` may repeat the whole of it.
+        raise ConnectionFailed(node.address, "the host is no name that can be looked up") from error
     except (ConnectionResetError, ConnectionAbortedError, EOFError) as error:
         hint = "; is this a TLS port?" if recipe.tls is not None else ""
         raise ConnectionFailed(node.address, f"the peer ended the connection at once{hint}") from error

@@ -21,6 +21,7 @@ from seamark.client.membership_generation import GroupMetadata
 from seamark.client.metrics_text import exposition
 from seamark.client.network import NetworkClient
 from seamark.client.positions_answers import Answer
+from seamark.client.records_api import LARGEST_OFFSET
 from seamark.client.subscriptions import read_partition
 from seamark.client.thread_guard import ThreadGuard
 from seamark.counts import counted
@@ -133,14 +134,14 @@ def read_timestamps(wanted: object) -> dict[TopicPartition, int]:
     if not isinstance(wanted, Mapping):
         raise UsageError(f"times are a mapping from TopicPartition to milliseconds since 1970, not {wanted!r}")
     for timestamp in wanted.values():
-        if isinstance(timestamp, bool) or not isinstance(timestamp, int) or timestamp < 0:
+        if isinstance(timestamp, bool) or not isinstance(timestamp, int) or not 0 <= timestamp <= LARGEST_OFFSET:
             raise UsageError(f"a time is a whole number of milliseconds since 1970, not {timestamp!r}")
     return {read_partition(partition): timestamp for partition, timestamp in wanted.items()}
 
 
 def read_offset(offset: object) -> int:
-    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        raise UsageError(f"an offset is a whole number that is not negative, not {offset!r}")
+    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= LARGEST_OFFSET:
+        raise UsageError(f"an offset is a whole number from 0 to {LARGEST_OFFSET}, not {offset!r}")
     return offset
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from numbers import Real
 
 from seamark.client.errors import OperationTimedOut
 from seamark.errors import UsageError
@@ -27,7 +28,7 @@ class Deadline:
     __slots__ = ("_clock", "at", "seconds")
 
     def __init__(self, seconds: float, clock: MonotonicClock = time.monotonic) -> None:
-        if not seconds >= 0:
+        if not isinstance(seconds, int | float | Real) or not seconds >= 0:
             raise UsageError(f"a timeout is a number of seconds that is not negative, not {seconds!r}")
         self._clock = clock
         self.seconds = float(seconds)

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from seamark.client.admin_arguments import read_items
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.deadline import Deadline
@@ -45,6 +46,7 @@ async def record_times(
     network: NetworkClient, places: Iterable[LogPlace], deadline: Deadline
 ) -> Results[LogPlace, int | None]:
     """Per place the time in ms of the first record at or beyond it; None if there is none up to the log's end."""
+    asked = read_items("places", places, LogPlace)
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(place: LogPlace) -> int | ClientError | None:
@@ -60,7 +62,7 @@ async def record_times(
         return dict(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
 
     return await settle(
-        places, attempt, operation="reading the times of records", config=network.config, deadline=deadline
+        asked, attempt, operation="reading the times of records", config=network.config, deadline=deadline
     )
 
 

@@ -15,6 +15,11 @@ CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 NO_TIMESTAMP = -1
 
+# Kafka's offsets have 64 bits, leader epochs 32, and texts a length of 16.
+LARGEST_OFFSET = 2**63 - 1
+_LARGEST_EPOCH = 2**31 - 1
+_LONGEST_METADATA = 2**15 - 1
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -27,10 +32,16 @@ class Offset:
     __slots__ = ("leader_epoch", "metadata", "offset")
 
     def __init__(self, offset: int, metadata: str = "", leader_epoch: int = -1) -> None:
-        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise UsageError(f"an offset to commit is a whole number that is not negative, not {offset!r}")
-        if leader_epoch < -1:
-            raise UsageError(f"a leader epoch to commit is not negative, or -1 for none, not {leader_epoch!r}")
+        if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= LARGEST_OFFSET:
+            raise UsageError(f"an offset to commit is a whole number from 0 to {LARGEST_OFFSET}, not {offset!r}")
+        if not isinstance(metadata, str) or len(metadata) > _LONGEST_METADATA or not metadata.isascii():
+            _check_metadata(metadata)
+        if (
+            isinstance(leader_epoch, bool)
+            or not isinstance(leader_epoch, int)
+            or not -1 <= leader_epoch <= _LARGEST_EPOCH
+        ):
+            raise UsageError(f"a leader epoch is a whole number from -1 to {_LARGEST_EPOCH}, not {leader_epoch!r}")
         self.offset = offset
         self.metadata = metadata
         self.leader_epoch = leader_epoch
@@ -47,6 +58,20 @@ class Offset:
         metadata = f", metadata={self.metadata!r}" if self.metadata else ""
         epoch = f", leader_epoch={self.leader_epoch}" if self.leader_epoch >= 0 else ""
         return f"Offset({self.offset}{metadata}{epoch})"
+
+
+def _check_metadata(metadata: object) -> None:
+    """Refuse what no commit can carry: it would fail in the same way however often it were sent."""
+    if not isinstance(metadata, str):
+        raise UsageError(f"the metadata of an offset is text, not {metadata!r}")
+    try:
+        size = len(metadata.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the metadata of an offset cannot be written as UTF-8: {metadata[error.start]!r} is half a character"
+        ) from None
+    if size > _LONGEST_METADATA:
+        raise UsageError(f"the metadata of an offset has at most {_LONGEST_METADATA} bytes, not {size}")
 
 
 class Record:

@@ -122,7 +122,9 @@ def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
     description = view.description
     group = view.group_id
     status = worst(states[group, each.partition].status for each in view.partitions)
-    if not view.partitions:
+    if view.error:
+        status = Status.UNKNOWN
+    elif not view.partitions:
         status = Status.OK
     return GroupRow(
         name=group,

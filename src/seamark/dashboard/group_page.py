@@ -45,7 +45,7 @@ def group_page(context: Context, name: str, query: Query, span: str, what: str) 
         tag("div", tag("h1", name or "(no name)"), action, class_="title"),
         freshness(context),
         live("summary", _tiles(context, board, row, view), class_="tiles"),
-        live("findings", _findings(board, name), _blocked(view)),
+        live("findings", _unread(view), _findings(board, name), _blocked(view)),
         live("chart", _chart(context, name, span, what), kind="section"),
         live("partitions", _partitions(context, board, view, query), kind="section"),
         live("members", _members(view), kind="section"),
@@ -76,6 +76,10 @@ def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> It
         "div", tag("span", "Coordinator", class_="quiet"), tag("strong", address, class_="address"), class_="wide",
         title=address,
     )  # fmt: skip
+
+
+def _unread(view: GroupView) -> Markup | None:
+    return tag("p", view.error, class_="problem") if view.error else None
 
 
 def _findings(board: Board, name: str) -> Markup | None:

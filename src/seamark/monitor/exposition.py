@@ -54,6 +54,11 @@ def _groups(seen: Seen) -> Iterator[str]:
         ],
     )  # fmt: skip
     yield _family(
+        "seamark_group_unreadable", "gauge", "1 if the group or its committed offsets could not be read.",
+        [({"group": view.group_id}, int(view.error is not None)) for view in groups]
+        + [({"group": name}, 1) for name in sorted(seen.look.scan.failed)],
+    )  # fmt: skip
+    yield _family(
         "seamark_group_lag_records", "gauge", "Sum of seamark_lag_records over the group.",
         [({"group": view.group_id}, lag) for view in groups if (lag := view.records_behind) is not None],
     )  # fmt: skip

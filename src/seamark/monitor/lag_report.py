@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from seamark.counts import counted
-from seamark.monitor.scan import GroupView, PartitionView, Scan
+from seamark.monitor.scan import OFFSETS_UNREAD, Bounds, GroupView, PartitionView, Scan
 from seamark.rules.lag import Basis, loss_text, total, total_unfinished
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
@@ -18,10 +18,13 @@ from seamark.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """``partition`` is None in a row for a whole topic; ``records`` and ``unfinished`` are None where not known."""
+    """``partition`` is None in a row for a whole topic; ``records`` and ``unfinished`` are None where not known.
+
+    ``topic`` is None in the one row of a group whose committed offsets could not be read.
+    """
 
     group: str
-    topic: str
+    topic: str | None
     partition: int | None
     records: int | None
     lost: int
@@ -37,6 +40,9 @@ def lag_rows(
     """One row per group and topic, or per partition."""
     rows: list[LagRow] = []
     for view in scan.groups:
+        if view.error:
+            rows.append(LagRow(view.group_id, None, None, None, 0, None, 0, None, view.error))
+            continue
         for topic, partitions in groupby(view.partitions, key=lambda each: each.partition.topic):
             some = list(partitions)
             each_row = [_partition_row(view, each, times) for each in some]
@@ -56,10 +62,16 @@ def remark_of(view: PartitionView) -> str:
     """What a number alone would hide."""
     lag = view.lag
     if lag.basis is Basis.UNKNOWN:
-        return f"does not answer: {view.bounds.error}"
+        return silence_text(view.bounds)
     if lag.basis is Basis.NO_COMMIT:
         return "no committed offset"
     return loss_text(lag)
+
+
+def silence_text(bounds: Bounds) -> str:
+    """Why nothing is known of a partition."""
+    reason = bounds.error or ""
+    return reason if reason.startswith(OFFSETS_UNREAD) else f"does not answer: {reason}"
 
 
 def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView], rows: Sequence[LagRow]) -> LagRow:
@@ -81,7 +93,7 @@ def group_remark(view: GroupView) -> str:
         parts.append(f"{counted(beyond, 'partition')} committed beyond the log's end, by {view.beyond} in all")
     if view.lost:
         parts.append(f"{counted(view.lost, 'record')} deleted before being read")
-    if unknown := view.partitions_unknown:
+    if not view.error and (unknown := view.partitions_unknown):
         parts.append(f"{counted(unknown, 'partition')} not answering")
     if uncommitted := view.partitions_uncommitted:
         parts.append(f"{counted(uncommitted, 'partition')} without a committed offset")

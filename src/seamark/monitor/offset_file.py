@@ -9,12 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.errors import UsageError
+from seamark.json_fields import no_field_twice
 from seamark.monitor.nearest import unknown
 from seamark.topic_partition import TopicPartition
 
@@ -59,7 +60,7 @@ def offsets_csv(groups: Mapping[str, Offsets]) -> str:
 def read_offsets(path: Path) -> dict[str, Offsets]:
     """Offsets by group; those of a file that names no group are under ``ANY_GROUP``."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -77,8 +78,8 @@ def offsets_for(found: Mapping[str, Offsets], group: str) -> Offsets:
 
 def _of_json(text: str, path: Path) -> dict[str, Offsets]:
     try:
-        content = json.loads(text, object_pairs_hook=_no_field_twice)
-    except ValueError as error:
+        content = json.loads(text, object_pairs_hook=no_field_twice)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: it is not valid JSON ({error})") from None
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
@@ -100,13 +101,6 @@ def _of_json(text: str, path: Path) -> dict[str, Offsets]:
                 raise UsageError(f"{path}: group {group!r} has {partition} twice")
             offsets[partition] = offset
     return groups
-
-
-def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
-    return dict(pairs)
 
 
 def _mapping(found: object, path: Path) -> dict[str, Any]:
@@ -135,12 +129,14 @@ def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
 def _number(name: str, found: Any, least: int) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or found < least:
         raise ValueError(f"{name!r} must be a whole number from {least} on, not {found!r}")
+    if found > LARGEST_OFFSET:
+        raise ValueError(f"{name!r} is larger than any offset ({LARGEST_OFFSET})")
     return found
 
 
 def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
     groups: dict[str, Offsets] = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, row in _csv_rows(text, path):
         if not row:
             continue
         if len(row) not in (3, 4):
@@ -150,9 +146,26 @@ def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
         group, topic, *numbers = row if len(row) == 4 else (ANY_GROUP, *row)
         if not all(text.strip().isascii() and text.strip().isdecimal() for text in numbers):
             raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on")
-        partition = TopicPartition(topic, int(numbers[0]))
+        index, offset = (_csv_number(text, path, number) for text in numbers)
+        partition = TopicPartition(topic, index)
         if partition in groups.setdefault(group, {}):
             of_group = f" of group {group!r}" if group else ""
             raise UsageError(f"{path}, line {number}: {partition}{of_group} is there twice")
-        groups[group][partition] = Offset(int(numbers[1]))
+        groups[group][partition] = Offset(offset)
     return groups
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text))
+    try:
+        yield from enumerate(reader, 1)
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {reader.line_num}: it is not CSV ({error})") from None
+
+
+def _csv_number(text: str, path: Path, number: int) -> int:
+    # Python converts only so many digits; the largest number of Kafka has 19.
+    digits = text.strip().lstrip("0") or "0"
+    if len(digits) > 19 or int(digits) > LARGEST_OFFSET:
+        raise UsageError(f"{path}, line {number}: {digits[:20]}… is larger than any offset ({LARGEST_OFFSET})")
+    return int(digits)

@@ -66,6 +66,8 @@ class Poller:
         self._ages = GroupAges(admin, reset=reset, most_reads=_MOST_READS)
         self._on_look = on_look
         self._seen = Seen()
+        # Groups that were named in the log and have not been read since.
+        self._unreadable: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="seamark-poller", daemon=True)
 
@@ -102,9 +104,19 @@ class Poller:
         started = time.monotonic()
         found = scan(self._admin, self._groups, reset=self._reset, whole_topics=True)
         at_ms = int(time.time() * 1000)
+        self._note_unreadable(found)
         times = self._ages.look(found, at_ms)
         self.watching.add(found, at_ms)
         return Look(found, times, at_ms, time.monotonic() - started)
+
+    def _note_unreadable(self, found: Scan) -> None:
+        """Log groups that could not be read, once until they are."""
+        unreadable = found.unreadable
+        for name in sorted(unreadable.keys() - self._unreadable):
+            _log.warning("Group %r: %s", name, unreadable[name])
+        for name in sorted(self._unreadable - unreadable.keys()):
+            _log.warning("Group %r can be read again, or is gone", name)
+        self._unreadable = frozenset(unreadable)
 
     def _note(self, what: str, error: Exception, seen: Seen) -> None:
         is_foreseen = isinstance(error, SeamarkError)

@@ -19,6 +19,8 @@ from seamark.rules.lag import Basis, Lag, lag_of, total, total_unfinished
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
 
+OFFSETS_UNREAD = "committed offsets could not be read"
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -90,6 +92,12 @@ class Scan:
     groups: tuple[GroupView, ...]
     failed: Mapping[str, SeamarkError]
 
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Groups of which nobody knows how far they are, with the reason."""
+        reasons = {view.group_id: view.error for view in self.groups if view.error}
+        return reasons | {name: str(error) for name, error in self.failed.items()}
+
 
 def scan(
     admin: Admin,
@@ -113,18 +121,25 @@ def scan(
     }
     if whole_topics:
         _add_uncommitted(admin, {name: wanted[name] for name in wanted if not described[name].members}, timeout)
-    bounds = bounds_of(admin, {each for partitions in wanted.values() for each in partitions}, timeout=timeout)
+    readable = {each for name in committed for each in wanted[name]}
+    bounds = bounds_of(admin, readable, timeout=timeout)
     groups = []
     for name in sorted(described):
         offsets = committed.values_by_key.get(name, {})
-        error = committed.errors.get(name)
+        error = None if name in committed else _unread(committed.errors.get(name))
+        # Without the offsets an assigned partition is unknown: it must not look as if nothing were committed.
+        known = bounds if error is None else dict.fromkeys(wanted[name], Bounds(None, None, error))
         owners = {each: member for member in described[name].members for each in member.assignment}
         views = tuple(
-            _view(partition, offsets.get(partition), bounds[partition], owners.get(partition), reset)
+            _view(partition, offsets.get(partition), known[partition], owners.get(partition), reset)
             for partition in wanted[name]
         )
-        groups.append(GroupView(described[name], views, None if error is None else str(error)))
+        groups.append(GroupView(described[name], views, error))
     return Scan(tuple(groups), dict(described.errors))
+
+
+def _unread(error: SeamarkError | None) -> str:
+    return f"{OFFSETS_UNREAD}: {error or 'the coordinator said nothing about the group'}"
 
 
 def bounds_of(

@@ -21,7 +21,7 @@ from seamark.moves.move import GroupMove, as_stored, good_offsets
 from seamark.moves.move_file import MoveFile
 from seamark.moves.read_back import lost_connection, unmade
 from seamark.moves.sides import Side
-from seamark.plans.decisions import Standing, describe, standing_of
+from seamark.plans.decisions import Standing, describe, difference, standing_of
 from seamark.plans.errors import some
 from seamark.plans.plan import Change, is_same
 from seamark.stores.contract import GroupOffsets, Outcomes
@@ -173,7 +173,7 @@ class Mover:
             return ""
         now = good_offsets(source[move.group])
         moved = [
-            f"{each.partition} is at {describe(now.get(each.partition))}, not at {describe(each.source)}"
+            f"{each.partition} {difference(now.get(each.partition), each.source)}"
             for each in move.moves
             if each.change is not None and not is_same(now.get(each.partition), each.source)
         ]

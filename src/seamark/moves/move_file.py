@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.counts import counted
 from seamark.durable_names import sync_directory
+from seamark.errors import UsageError
+from seamark.json_fields import no_field_twice
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError
-from seamark.plans.plan import LARGEST_OFFSET
 from seamark.plans.plan_text import Fields, digest, time_text
 from seamark.topic_partition import TopicPartition
 
@@ -179,7 +180,9 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
 
 def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(line, object_pairs_hook=no_field_twice)
+    except UsageError as error:
+        raise BadPlan(path, f"not the plan of a move as it was made: line {number}: {error}") from None
     except (ValueError, RecursionError):
         raise BadPlan(path, f"not the plan of a move, or cut short: line {number} is no JSON object") from None
     if not isinstance(found, dict):

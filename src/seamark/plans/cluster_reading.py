@@ -89,7 +89,11 @@ def read_logs(
     starts = admin.list_offsets(dict.fromkeys(wanted, "earliest"), timeout=patience)
     ends = admin.list_offsets(dict.fromkeys(starts, "latest"), timeout=patience)
     unreadable = {partition: str(error) for partition, error in (starts.errors | ends.errors).items()}
-    return {each: LogRange(starts[each].offset, ends[each].offset) for each in ends}, unreadable
+    logs = {each: LogRange(starts[each].offset, ends[each].offset) for each in ends}
+    for partition, log in logs.items():
+        if min(log) < 0:
+            unreadable[partition] = f"its leader knows no start or end of the log (ListOffsets answered {min(log)})"
+    return {each: log for each, log in logs.items() if each not in unreadable}, unreadable
 
 
 def _group_state(group: GroupDescription) -> GroupState:

@@ -68,7 +68,7 @@ def check(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -
         if refusal := group_problem(group, state):
             raise refusal
     stale = [
-        (each.group, each.change.partition, f"is at {each.described}, not at {describe(each.change.before)}")
+        (each.group, each.change.partition, difference(each.found, each.change.before))
         for each in left
         if each.standing is Standing.STALE
     ]
@@ -118,6 +118,14 @@ def log_problem(change: Change, state: ClusterState) -> str:
         return f"the log of {change.partition} cannot be looked at ({reason})"
     problem = outside_log(change.after.offset, log)
     return f"{change.partition}: {problem}" if problem else ""
+
+
+def difference(found: Offset | None, planned: Offset | None) -> str:
+    """How what is committed differs from what the plan was made for."""
+    if found is None or planned is None or found.offset != planned.offset:
+        return f"is at {describe(found)}, not at {describe(planned)}"
+    what = "metadata" if found.metadata != planned.metadata else "leader epoch"
+    return f"is still at {describe(found)}, but its {what} changed since the plan was made"
 
 
 def describe(offset: Offset | None) -> str:

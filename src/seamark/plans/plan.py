@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.plans.errors import OutsideLog, TopicChanged, some
@@ -21,8 +21,6 @@ from seamark.topic_partition import TopicPartition
 
 # None takes the committed offset away.
 Wanted = Mapping[str, Mapping[TopicPartition, Offset | int | None]]
-
-LARGEST_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,8 @@ def _refuse_negative(state: ClusterState, wanted: Wanted) -> None:
 
 
 def _offset(partition: TopicPartition, wanted: Offset | int) -> Offset:
-    made = wanted if isinstance(wanted, Offset) else Offset(wanted)
-    if made.offset > LARGEST_OFFSET:
-        raise UsageError(f"the offset for {partition} has more than 63 bits: {made.offset}")
-    return made
+    if isinstance(wanted, Offset):
+        return wanted
+    if isinstance(wanted, int) and wanted > LARGEST_OFFSET:
+        raise UsageError(f"the offset for {partition} has more than 63 bits: {wanted}")
+    return Offset(wanted)

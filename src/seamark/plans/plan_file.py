@@ -63,7 +63,7 @@ def _read(path: Path, thing: str) -> str:
     if len(found) > _MOST_BYTES:
         raise BadPlan(path, f"not {one(thing)}: larger than {_MOST_BYTES >> 20} MB")
     try:
-        return found.decode()
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadPlan(path, f"not {one(thing)}: it is not text") from None
 

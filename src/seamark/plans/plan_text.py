@@ -16,9 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records_api import Offset
+from seamark.client.records_api import LARGEST_OFFSET, Offset
+from seamark.errors import UsageError
+from seamark.json_fields import no_field_twice
 from seamark.plans.errors import BadPlan
-from seamark.plans.plan import LARGEST_OFFSET, Change, GroupChanges, Plan
+from seamark.plans.plan import Change, GroupChanges, Plan
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.plan"
@@ -138,10 +140,12 @@ def sealed(content: dict[str, Any]) -> str:
 def opened(text: str, source: Path | str, format_name: str, thing: str, version: int) -> dict[str, Any]:
     """The content of a text made by ``sealed``, checked for format, version and digest in this order."""
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=no_field_twice)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadPlan(source, f"not {one(thing)}, or cut short: no valid JSON at {where}") from None
+    except UsageError as error:
+        raise BadPlan(source, f"not {one(thing)} as it was made: {error}") from None
     except (RecursionError, ValueError):
         raise BadPlan(source, f"not {one(thing)}: its JSON cannot be read") from None
     if not isinstance(found, dict) or found.get("format") != format_name:

@@ -36,6 +36,27 @@ def test_what_was_written_is_read_again(read):
     assert read("t,0,5\n\nt,1,7\n") == {ANY_GROUP: plain["g"]}
 
 
+@pytest.mark.parametrize("text", [offsets_json("cluster", GROUPS), offsets_csv(GROUPS)])
+def test_a_byte_order_mark_is_no_part_of_the_first_groups_name(read, text):
+    assert read(f"\ufeff{text}") == read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"g,t,0,{'9' * 5000}\n", "line 1: 99999999999999999999… is larger than any offset"),
+        (f"g,t,0,{2**63}\n", "line 1: 9223372036854775808… is larger than any offset"),
+        (f"g,t,0,1\ng,{'t' * 140_000},0,5\n", "line 2: it is not CSV (field larger than field limit"),
+        (with_entry(offset=2**63), "'offset' is larger than any offset"),
+        ("{" + '"a":[' * 100_000, "it is not valid JSON"),
+    ],
+)
+def test_what_python_cannot_read_is_refused_in_a_sentence(read, text, sentence):
+    with pytest.raises(UsageError) as refused:
+        read(text)
+    assert sentence in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

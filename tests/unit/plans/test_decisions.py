@@ -31,6 +31,13 @@ def test_changes_are_open_done_or_stale():
     assert [each.standing.value for each in check(made, found)] == ["open", "done", "open", "done"]
 
 
+def test_a_plan_that_is_stale_only_for_metadata_or_an_epoch_says_so():
+    planned = Change(at(0), Offset(60, "mine", 1), Offset(70))
+    for found, what in ((Offset(60, "theirs", 1), "metadata"), (Offset(60, "mine", 2), "leader epoch")):
+        with pytest.raises(PlanStale, match=rf"orders-0 of group 'g' is still at 60, but its {what} changed"):
+            check(plan(planned), state({"g": {at(0): found}}))
+
+
 def test_another_cluster_is_refused_before_anything_else():
     with pytest.raises(WrongCluster, match=r"for cluster 'cluster-a', this is cluster 'b'") as raised:
         check(plan(change(0, 1, 2)), state(cluster_id="b", topics={}, groups={"g": active("x")}))

@@ -169,3 +169,9 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     write_plan(tmp_path / "plan.json", EXAMPLE)
     with pytest.raises(BadPlan, match="not an undo record"):
         read_undo(tmp_path / "plan.json")
+
+
+def test_a_field_that_is_written_twice_is_refused_and_not_read_as_its_last_value():
+    text = text_of(plan(change(0, 1, 2)))
+    with pytest.raises(BadPlan, match="field 'why' is there twice"):
+        parse_plan(text.replace('"why"', '"why": "another reason",\n "why"', 1))

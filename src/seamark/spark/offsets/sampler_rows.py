@@ -60,6 +60,7 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
         standings += [
             Standing(group, partition, None, -1, "")
             for group, description in described.items()
+            if group in committed
             for partition in sorted({each for member in description.members for each in member.assignment})
             if (group, partition) not in known
         ]
@@ -82,7 +83,8 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
     for table, rows in (("group_states", states), ("log_ends", ends), ("lag", lags)):
         _add(files, table, rows, now_ms)
     if kept is not None:
-        _add_commits(files, root, kept, standings, now_ms)
+        unread = {*described.errors, *committed.errors}
+        _add_commits(files, root, kept, standings, unread, now_ms)
     unknown = len(described.errors) + len(committed.errors) + len(unreadable)
     return Look(now_ms, len(described), unknown, list(files.finish()))
 
@@ -130,8 +132,13 @@ def _add(files: LakeFiles, table: str, rows: list[dict[str, Any]], now_ms: int) 
     files.add(table, stamped.select(schema.names), [now_ms] * len(rows))
 
 
-def _add_commits(files: LakeFiles, root: str, kept: tuple[str, ...], standings: list[Standing], now_ms: int) -> None:
-    """What has changed since the last look, and what the next one compares with."""
+def _add_commits(
+    files: LakeFiles, root: str, kept: tuple[str, ...], standings: list[Standing], unread: set[str], now_ms: int
+) -> None:
+    """What has changed since the last look, and what the next one compares with.
+
+    Of a group that could not be read this time the last look goes on to stand: its offsets are not gone.
+    """
     before: dict[tuple[str, str, int], tuple[int, int]] = {}
     for path in kept:
         for row in pq.ParquetFile(f"{root}/{path}").read().to_pylist():
@@ -148,6 +155,10 @@ def _add_commits(files: LakeFiles, root: str, kept: tuple[str, ...], standings: 
             rows.append(_commit_row(key, each, offset, since_ms, now_ms))
             since_ms = now_ms
         state.append(_state_row(key, each.offset, since_ms))
+    for key, (offset, since_ms) in before.items():
+        if key[0] in unread:
+            here.add(key)
+            state.append(_state_row(key, offset, since_ms))
     gone = Standing("", TopicPartition("", 0), None, -1, "")
     rows += [_commit_row(key, gone, before[key][0], before[key][1], now_ms) for key in sorted(set(before) - here)]
     schema = file_schema("commits")

@@ -1,0 +1,71 @@
+"""What a cluster calls its things cannot move the cursor, colour the screen or forge a line on standard error."""
+
+import logging
+import sys
+
+import pytest
+
+from seamark.cli import main as main_module
+from seamark.cli.lag_columns import LagParts, Note, write_lags
+from seamark.cli.rows import Column
+from seamark.cli.terminal_text import printable
+from seamark.cli.warnings_shown import warnings_shown
+from seamark.errors import SeamarkError
+
+EVIL = "a\x1b[31m\x9b2J\u202eb\r\nseamark: all is well\x00"
+PLAIN = "a�[31m�2J�b��seamark: all is well�"
+
+
+def test_every_character_that_is_not_printable_has_a_mark_in_its_place():
+    assert printable(EVIL) == PLAIN
+    assert printable("zażółć 注文 🙂") == "zażółć 注文 🙂"
+
+
+def test_a_note_under_a_table_is_one_line(capsys):
+    write_lags([Column("LAG", "lag")], [(1,)], [LagParts(1, 0, 1, 0)], [Note(EVIL, EVIL, False)], "table")
+    assert capsys.readouterr().err == f"{PLAIN}: {PLAIN}\n"
+
+
+def test_the_sentence_of_an_error_is_one_line(capsys, monkeypatch):
+    def fail(prog_name):
+        raise SeamarkError(EVIL)
+
+    monkeypatch.setattr(main_module, "app", fail)
+    with pytest.raises(SystemExit):
+        main_module.main()
+    assert capsys.readouterr().err == f"seamark: {PLAIN}\n"
+
+
+@pytest.mark.parametrize("name", ["seamark.client", "seamark.monitor.poller"])
+def test_a_warning_is_one_line(capsys, monkeypatch, name):
+    monkeypatch.setattr(logging.getLogger("seamark"), "propagate", True)
+    with warnings_shown():
+        logging.getLogger(name).warning("%s cannot be reached", EVIL)
+    assert capsys.readouterr().err.splitlines() == [f"seamark: {PLAIN} cannot be reached"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["lag", "--fail-over", ""], "'' is not a duration"),
+        (["lag", "--fail-over", "9" * 5000], "is not a duration"),
+        (["lag", "--watch", "--every", "0s"], "--every 0s: it must be longer than 0"),
+        (["exporter", "--every", "0s"], "--every 0s: it must be longer than 0"),
+        (["consume", "t", "--limit", "-1"], "--limit -1: it is a number of records"),
+        (["topics", "list", "--bootstrap", "..:9092"], "no name that can be looked up"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused_before_the_cluster_is_asked(capsys, monkeypatch, words, sentence):
+    monkeypatch.setenv("SEAMARK_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setattr(sys, "argv", ["seamark", *words])
+    with pytest.raises(SystemExit) as ended:
+        main_module.main()
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_properties_file_may_begin_with_a_byte_order_mark(tmp_path):
+    from seamark.cli.connection_options import read_properties
+
+    (tmp_path / "client.properties").write_text("bootstrap.servers=a:1\n", encoding="utf-8-sig")
+    assert read_properties(tmp_path / "client.properties") == {"bootstrap.servers": "a:1"}
