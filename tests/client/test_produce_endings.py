@@ -103,6 +103,15 @@ def test_a_program_that_ends_in_any_way_delivers_what_it_sent(run_program, topic
             id="another thread outlives the main one",
         ),
         pytest.param(
+            "def work():\n"
+            "    import time\n"
+            "    for _ in range(999): producer.send(topic, b'x'); time.sleep(0.0005)\n"
+            "producer = PRODUCER\n"
+            "producer.send(topic, b'x')\n"
+            "threading.Thread(target=work).start()",
+            id="another thread goes on sending",
+        ),
+        pytest.param(
             "async def work():\n"
             "    global producer\n"
             "    producer = ASYNC\n"
@@ -178,6 +187,20 @@ def test_ctrl_c_at_the_end_of_a_program_gives_up_and_says_what_was_lost(kafka_li
     assert waits.startswith("the program ends when 10 records are delivered")
     assert said.startswith(f"10 of 10 records were not delivered: 10 to topic {topic!r}: "), said
     assert "interrupted" in said
+
+
+def test_what_is_sent_too_late_to_be_waited_for_is_counted_in_the_log(run_program):
+    ran = run_program(
+        "import atexit\n"
+        f"producer = Producer(bootstrap_servers=bootstrap, {SETTINGS})\n"
+        "producer.partitions_for(topic)\n"
+        # As a daemon thread might send, when the last wait is over.
+        "def be_late():\n"
+        "    producer._sender._send_round = lambda now: False\n"
+        "    producer._sender.failures.log_rest = lambda: producer.send(topic, b'x')\n"
+        "atexit.register(be_late)"
+    )
+    assert ran.stderr.splitlines() == ["the program ends with 1 record on the way, sent while it ended: not waited for"]
 
 
 # -- a producer that is dropped
