@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from seamark.client.assignment_state import Position
-from seamark.client.consumer_calls import Call, CommitCallback, OnIo
+from seamark.client.commit_callbacks import CommitCallback
 from seamark.client.consumer_facade import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
@@ -30,6 +30,7 @@ from seamark.client.consumer_facade import (
     read_offset,
     read_timestamps,
 )
+from seamark.client.consumer_steps import Call, OnIo
 from seamark.client.consumer_times import OffsetAndTime, offsets_and_times
 from seamark.client.deadline import Deadline, now_ms
 from seamark.client.listener import Listener

@@ -90,10 +90,8 @@ class AsyncProducer(ProducerFacade):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(room.set)
 
-        with self._lock:
-            if self._accumulator.has_room(needed.size):
-                return
-            self._sender.room_waiters.append(tell)
+        if not self._wait_for_room(needed.size, tell):
+            return
         self._begin_urgent()
         try:
             async with asyncio.timeout(deadline.remaining):
@@ -136,12 +134,12 @@ class AsyncProducer(ProducerFacade):
         return self._network.view.partitions_of(topic)
 
     async def close(self, timeout: float | None = None) -> None:
-        if self.is_closed or not self._io.owner_is_here:
+        accepted = self._begin_close()
+        if accepted is None:
             return
-        self.is_closed = True
         seconds = self._sender.delivery_timeout_s if timeout is None else timeout
         try:
-            await self._settle(self._unfinished(), timeout)
+            await self._settle(accepted, timeout)
         except OperationTimedOut:
             pass
         except BaseException:

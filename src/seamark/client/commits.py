@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import commit_codes, commit_request
@@ -302,6 +302,28 @@ class Commits:
         while self._unreported and self._unreported[0].is_done:
             found.append(self._unreported.popleft())
         return found
+
+    def hand_back(self, commits: Sequence[Commit]) -> None:
+        """These were given by ``finished``, and their callbacks could not be run yet."""
+        self._unreported.extendleft(reversed(commits))
+
+    def give_up(self, now_ms: int) -> None:
+        """The consumer is being closed: asynchronous commits that were not answered have failed."""
+        for commit in self._unreported:
+            if not commit.is_done:
+                self.abandon(commit)
+                if commit.ticket is not None:
+                    self._in_flight.pop(commit.ticket, None)
+                reason = "it was not acknowledged before the consumer was closed"
+                self._finish(commit, CommitTimedOut(reason, tuple(commit.offsets), self._group_id), now_ms)
+
+    def end(self, now_ms: int) -> None:
+        """No callback will be run any more: what those that are left were not told is for the log."""
+        self.give_up(now_ms)
+        for commit in self._unreported:
+            if commit.is_told and commit.error is not None:
+                self._effects.append(commit_failed_line(commit.offsets, commit.error, is_automatic=False))
+        self._unreported.clear()
 
     @property
     def has_finished(self) -> bool:

@@ -213,3 +213,10 @@ class ProducerConfig(ClientConfig):
         check_transactions(self)
         checked = check_idempotence(self, given)
         return check_delivery_time(checked, given)
+
+    @property
+    def compression_level(self) -> int | None:
+        """Of the codec that is used; None for its own choice."""
+        if self.compression_type == "gzip" and self.compression_gzip_level >= 0:
+            return self.compression_gzip_level
+        return self.compression_zstd_level if self.compression_type == "zstd" else None

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from seamark.client.assignment_state import Phase, Position
+from seamark.client.commit_callbacks import CommitCallback, CommitCallbacks, log_error, raised_at_the_end
 from seamark.client.commits import Commit
 from seamark.client.consumer_fetching import Moved, Trouble
 from seamark.client.consumer_loop import ConsumerLoop
 from seamark.client.consumer_queries import committed, offsets_by_time
+from seamark.client.consumer_steps import Call, OnIo, R, UserCode
 from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, WakeUp
+from seamark.client.errors import ClientError, MemberFenced, WakeUp
 from seamark.client.listener import Listener, listener_error
 from seamark.client.positions_answers import Answer
 from seamark.client.record_iteration import RecordIteration
@@ -28,35 +29,16 @@ from seamark.client.subscriptions import read_offsets, read_partition, read_part
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
-R = TypeVar("R")
-CommitCallback = Callable[[dict[TopicPartition, Offset], ClientError | None], Any]
 _CLOSED = "the consumer is closed"
 
 
-class OnIo(NamedTuple):
-    """Run the coroutine on the I/O thread and send its result."""
-
-    work: Coroutine[Any, Any, Any]
-
-
-class UserCode(NamedTuple):
-    """Call the function here, await what it returns if that can be awaited, and send None."""
-
-    function: Callable[[], Awaitable[object] | object]
-
-
-Call = Generator[OnIo | UserCode, Any, R]
-
-
 class ConsumerCalls:
-    """``callbacks`` of asynchronous commits are kept here: the core knows commits, not functions."""
-
     def __init__(self, loop: ConsumerLoop) -> None:
         self.loop = loop
         self.core = loop.core
         self.config = loop.config
         self.is_closed = False
-        self._callbacks: dict[Commit, CommitCallback | None] = {}
+        self._callbacks = CommitCallbacks(self.core.commits, self._on_io)
         # What take has met and the core has not heard of yet. Written by the caller's thread.
         self._unreported: list[Trouble] = []
         self.iteration = RecordIteration(loop.fetcher, self.core.assignment, self._consumed)
@@ -198,14 +180,9 @@ class ConsumerCalls:
         return True
 
     def _run_callbacks(self) -> Call[None]:
-        """I15: in the order of the commits; F30: none once the identity was taken."""
-        self.core.commits.raise_if_fenced()
-        if not self.core.commits.has_finished:
-            return
-        for commit in (yield OnIo(self._on_io(self.core.commits.finished))):
-            callback = self._callbacks.pop(commit, None)
-            if callback is not None:
-                yield UserCode(partial(callback, commit.offsets, commit.error))
+        """Those of asynchronous commits."""
+        if (error := (yield from self._callbacks.run())) is not None:
+            raise error
 
     async def _on_io(self, function: Callable[[], R]) -> R:
         self.loop.start()
@@ -251,11 +228,18 @@ class ConsumerCalls:
     def commit(self, offsets: object, deadline: Deadline) -> Call[None]:
         self._check_open()
         self._check_group("commit")
-        yield from self._run_callbacks()
+        commit = yield from self._commit_and_wait(self._offsets(offsets), deadline)
+        with raised_at_the_end((yield from self._callbacks.run())):
+            self._check_committed(commit)
+
+    def _commit_and_wait(self, offsets: Mapping[TopicPartition, Offset], deadline: Deadline) -> Call[Commit]:
+        self.core.commits.raise_if_fenced()
         started = self.loop.now_ms()
-        commit: Commit = yield OnIo(self._commit(self._offsets(offsets), deadline))
+        commit: Commit = yield OnIo(self._commit(offsets, deadline))
         self.core.metrics.commit_sync_ms += self.loop.now_ms() - started
-        yield from self._run_callbacks()
+        return commit
+
+    def _check_committed(self, commit: Commit) -> None:
         if not commit.is_done:
             self._check_wakeup()
         if commit.error is not None:
@@ -277,15 +261,16 @@ class ConsumerCalls:
         self._check_group("commit")
         if callback is not None and not callable(callback):
             raise UsageError(f"a commit callback is a function of offsets and error, not {callback!r}")
-        yield from self._run_callbacks()
-        wanted = self._offsets(offsets)
 
         def start() -> None:
-            # Noted on the I/O thread, before an answer can come.
             commit = self.core.commit_async(wanted, self.loop.now_ms(), is_told=callback is not None)
-            self._callbacks[commit] = callback
+            if callback is not None:
+                self._callbacks.keep(commit, callback)
 
-        yield OnIo(self._on_io(start))
+        # A callback of an earlier commit that fails does not keep this one from being sent.
+        with raised_at_the_end((yield from self._callbacks.run())):
+            wanted = self._offsets(offsets)
+            yield OnIo(self._on_io(start))
 
     def _offsets(self, offsets: object) -> dict[TopicPartition, Offset]:
         if offsets is None:
@@ -394,6 +379,7 @@ class ConsumerCalls:
                 )
             )
             yield OnIo(self._until(lambda: self.core.commits.is_idle and not self.core.membership.is_leaving, deadline))
+            error = yield from self._run_last_callbacks(error)
         finally:
             self.is_closed = True
             yield OnIo(self.loop.shut())
@@ -406,7 +392,19 @@ class ConsumerCalls:
             return
         # The core has logged why, if it fails.
         with contextlib.suppress(ClientError):
-            yield from self.commit(offsets, deadline)
+            self._check_committed((yield from self._commit_and_wait(offsets, deadline)))
+
+    def _run_last_callbacks(self, error: BaseException | None) -> Call[BaseException | None]:
+        """With what became of their commits, also of those that were not answered in time; gives the error to raise."""
+        yield OnIo(self._on_io(lambda: self.core.give_up_commits(self.loop.now_ms())))
+        # Of a member that was fenced none are run; the loop logs what they were not told.
+        with contextlib.suppress(MemberFenced):
+            failed = yield from self._callbacks.run()
+            if error is None:
+                return failed
+            if failed is not None:
+                log_error(failed)
+        return error
 
     async def _until(self, is_done: Callable[[], bool], deadline: Deadline) -> None:
         while not is_done() and not deadline.is_over:

@@ -208,6 +208,11 @@ class ConsumerCore:
         self._settle(now_ms)
         return commit
 
+    def give_up_commits(self, now_ms: int) -> None:
+        """Asynchronous commits that were not answered have failed: nobody waits for them any longer."""
+        self.commits.give_up(now_ms)
+        self._settle(now_ms)
+
     def consumed_offsets(self) -> dict[TopicPartition, Offset]:
         """Behind everything that was handed out: what the caller means by a commit without offsets."""
         return {partition: as_offset(position) for partition, position in self.assignment.positions().items()}

@@ -354,3 +354,7 @@ class ConsumerLoop:
         await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()
+        self.core.commits.end(now_ms())
+        for effect in self.core.commits.take_effects():
+            if isinstance(effect, LogLine):
+                self._log(effect)

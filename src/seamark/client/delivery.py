@@ -253,12 +253,13 @@ class DeliveryThread:
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._is_closed = False
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """From any thread, before the first callback can be due."""
         if self._thread is None:
-            with self._starting:
+            with self._lock:
                 if self._thread is None:
                     thread = threading.Thread(target=self._serve, name="seamark-delivery", daemon=True)
                     thread.start()
@@ -270,14 +271,23 @@ class DeliveryThread:
 
     def drain(self, timeout: float | None) -> bool:
         """Wait until the callbacks handed over so far have run; a callback itself need not wait for itself."""
-        if self._thread is None or threading.current_thread() is self._thread:
+        thread = self._thread
+        if thread is None or threading.current_thread() is thread:
             return True
         reached = threading.Event()
-        self._work.put(reached.set)
+        with self._lock:
+            is_closed = self._is_closed
+            if not is_closed:
+                self._work.put(reached.set)
+        if is_closed:
+            thread.join(timeout)
+            return not thread.is_alive()
         return reached.wait(timeout)
 
     def close(self) -> None:
-        if self._thread is not None:
+        """The thread ends when the callbacks handed over so far have run."""
+        with self._lock:
+            self._is_closed = True
             self._work.put(None)
 
     def _serve(self) -> None:
@@ -290,5 +300,6 @@ def _call(outcome: BatchOutcome, callbacks: list[tuple[int, DeliveryCallback]]) 
     for index, callback in callbacks:
         try:
             callback(None if outcome.error else outcome.delivered(index), outcome.error)
-        except Exception:
+        except BaseException:
+            # Also SystemExit and CancelledError: they would end this thread, and with it all later callbacks.
             log.exception("a delivery callback failed", extra={"partition": str(outcome.partition)})

@@ -93,10 +93,8 @@ class Producer(ProducerFacade):
             self._io.run(self._sender.topic_ready(needed.topic, deadline))
             return
         room = threading.Event()
-        with self._lock:
-            if self._accumulator.has_room(needed.size):
-                return
-            self._sender.room_waiters.append(room.set)
+        if not self._wait_for_room(needed.size, room.set):
+            return
         self._begin_urgent()
         try:
             if not room.wait(deadline.remaining):
@@ -137,15 +135,16 @@ class Producer(ProducerFacade):
     def close(self, timeout: float | None = None) -> None:
         """Send what waits, for at most ``timeout`` seconds or delivery.timeout.ms; may be repeated.
 
-        What is not acknowledged by then fails. DeliveryFailed if records failed that nobody has looked at; the
-        producer is closed all the same. In a forked child it does nothing: the parent's producer goes on.
+        From now on other threads' sends raise ClosedError; all that was accepted before is waited for. What is not
+        acknowledged in time fails. DeliveryFailed if records failed that nobody has looked at; the producer is closed
+        all the same. In a forked child it does nothing: the parent's producer goes on.
         """
-        if self.is_closed or not self._io.owner_is_here:
+        accepted = self._begin_close()
+        if accepted is None:
             return
-        self.is_closed = True
         seconds = self._sender.delivery_timeout_s if timeout is None else timeout
         try:
-            self._settle(self._unfinished(), timeout)
+            self._settle(accepted, timeout)
         except OperationTimedOut:
             pass
         except BaseException:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from seamark.client.config import ProducerConfig
@@ -32,6 +32,7 @@ from seamark.topic_partition import TopicPartition
 
 log = logging.getLogger("seamark.client")
 
+_CLOSED = "the producer is closed"
 _LARGEST_TIMESTAMP = 2**63 - 1
 
 
@@ -132,15 +133,19 @@ class ProducerFacade:
 
     def _check_open(self) -> None:
         self._io.check_owner(type(self).__name__)
-        if self.is_closed:
-            raise ClosedError("the producer is closed")
+        self._check_accepting()
+
+    def _check_accepting(self) -> None:
+        """Asked again under the lock with which a record is added: closing waits for all that were added before."""
+        if self._accumulator.is_closed:
+            raise ClosedError(_CLOSED)
 
     # -- adding
 
     def _quick(self, topic: str, value: bytes) -> Delivery | None:
         """Add a value without anything else to the batch under way; None if it takes more than that."""
         lane = self._lanes.get(topic) if type(topic) is str else None
-        if lane is None or self.is_closed:
+        if lane is None:
             return None
         accumulator = self._accumulator
         batch = lane.batch
@@ -148,6 +153,7 @@ class ProducerFacade:
         with self._lock:
             if accumulator.byte_count + len(value) + SMALL_OVERHEAD > accumulator.buffer_bytes:
                 return None
+            # Takes nothing once the producer is being closed: that closes every batch.
             size = batch.append_plain(value, stamp, lane.most_bytes)
             if not size:
                 return None
@@ -174,6 +180,7 @@ class ProducerFacade:
         """Add the record if nothing stands in the way."""
         topic = record.topic
         with self._lock:
+            self._check_accepting()
             choices = self._chooser.choices(topic, self._network.view)
             if choices is None:
                 return TopicNeeded(topic)
@@ -227,6 +234,7 @@ class ProducerFacade:
     ) -> tuple[BatchOutcome, int, int] | TopicNeeded | RoomNeeded:
         """Add as many values from ``start`` on as one batch takes."""
         with self._lock:
+            self._check_accepting()
             choices = self._chooser.choices(topic, self._network.view)
             if choices is None:
                 return TopicNeeded(topic)
@@ -267,6 +275,25 @@ class ProducerFacade:
 
     def _unfinished(self) -> list[BatchOutcome]:
         return [batch.outcome for batch in self._sender.unfinished()]
+
+    def _begin_close(self) -> list[BatchOutcome] | None:
+        """Accept no more records; gives what was accepted, or None if there is nothing to close here."""
+        if not self._io.owner_is_here:
+            return None
+        with self._lock:
+            if self.is_closed:
+                return None
+            self.is_closed = True
+        return [batch.outcome for batch in self._sender.stop_accepting()]
+
+    def _wait_for_room(self, size: int, tell: Callable[[], None]) -> bool:
+        """Have ``tell`` called when there may be room; False if there is room already."""
+        with self._lock:
+            self._check_accepting()
+            if self._accumulator.has_room(size):
+                return False
+            self._sender.room_waiters.append(tell)
+        return True
 
     def _raise_failures(self, waited_for: Iterable[BatchOutcome]) -> None:
         """DeliveryFailed if records failed that nobody was told about; with that they are told."""

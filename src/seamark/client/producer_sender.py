@@ -64,7 +64,7 @@ class ProducerSender:
         self.room_waiters: list[Callable[[], None]] = []
         self.sequences = Sequences() if config.enable_idempotence else None
         self._codec = Codec[config.compression_type.upper()]
-        self._level = _level(config)
+        self._level = config.compression_level
         least = _ZSTD_VERSION if self._codec is Codec.ZSTD else _LEAST_VERSION
         self._requests = OrderedRequests(config, network, least)
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -374,6 +374,15 @@ class ProducerSender:
         with self.lock:
             return self.accumulator.unfinished()
 
+    def stop_accepting(self) -> list[ProducerBatch]:
+        """From any thread: records are refused from now on; gives the batches of all that were accepted before."""
+        with self.lock:
+            accepted = self.accumulator.close()
+            waiters, self.room_waiters = self.room_waiters, []
+        for waiter in waiters:
+            waiter()
+        return accepted
+
     def hurry(self) -> None:
         """From any thread: nothing lingers from now on."""
         with self.lock:
@@ -383,7 +392,7 @@ class ProducerSender:
     async def retire(self) -> None:
         """Deliver what is here and end: the producer was dropped without being closed."""
         self.hurry()
-        for batch in self.unfinished():
+        for batch in self.stop_accepting():
             await batch.outcome.wait_async()
         self.failures.log_rest()
         await self.shut(OperationTimedOut("a producer that was never closed", self.delivery_timeout_s))
@@ -395,8 +404,8 @@ class ProducerSender:
             self._timer.cancel()
         for task in list(self._tasks):
             task.cancel()
+        left = [batch for batch in self.stop_accepting() if not batch.outcome.is_done]
         with self.lock:
-            left = [batch for batch in self.accumulator.unfinished() if not batch.outcome.is_done]
             self.accumulator.take_all()
         for batch in left:
             error = OperationTimedOut(reason.operation, reason.seconds, batch.last_error)
@@ -419,9 +428,3 @@ def _as_client_error(error: Exception) -> ClientError:
     made = ClientError(f"the batch could not be sent: {error}")
     made.__cause__ = error
     return made
-
-
-def _level(config: ProducerConfig) -> int | None:
-    if config.compression_type == "gzip" and config.compression_gzip_level >= 0:
-        return config.compression_gzip_level
-    return config.compression_zstd_level if config.compression_type == "zstd" else None

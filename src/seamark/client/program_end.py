@@ -3,7 +3,9 @@
 The end of a program is met twice. First before the interpreter waits for the program's other threads: threads and
 executors can still be used then, by callbacks and by looking up hosts, and it is the only time that a forked child of
 multiprocessing has. Then, by ``atexit``, for what those other threads sent afterwards. The I/O thread runs through
-both. A program that was killed, or that calls ``os._exit``, gets neither.
+both. A program that was killed, or that calls ``os._exit``, gets neither. Threads may go on sending meanwhile: only
+what was there when the waiting began is waited for, and given up. What daemon threads add during the last wait is
+counted in the log.
 
 The exit code is left alone: Python has no way for this code to change it that does not cut short what others do at the
 end. Who wants a failing program calls ``flush`` or ``close``, which raise.
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
+from seamark.counts import counted
 
 if TYPE_CHECKING:
     from seamark.client.producer_sender import ProducerSender
@@ -56,7 +59,8 @@ def deliver_before_exit() -> None:
 def _deliver(senders: list[ProducerSender]) -> None:
     for sender in senders:
         sender.hurry()
-    batches = [batch for sender in senders for batch in sender.unfinished()]
+    waited_for = {sender: sender.unfinished() for sender in senders}
+    batches = [batch for each in waited_for.values() for batch in each]
     if not batches:
         return
     longest_s = max(sender.delivery_timeout_s for sender in senders)
@@ -74,7 +78,8 @@ def _deliver(senders: list[ProducerSender]) -> None:
         batch.outcome.wait(deadline.remaining)
     for sender in senders:
         sender.delivery_thread.drain(deadline.remaining)
-    _give_up(senders, "the delivery of records before the end of the program")
+    stuck = [sender for sender, each in waited_for.items() if any(not batch.outcome.is_done for batch in each)]
+    _give_up(stuck, "the delivery of records before the end of the program")
 
 
 def _give_up(senders: list[ProducerSender], operation: str) -> None:
@@ -82,6 +87,16 @@ def _give_up(senders: list[ProducerSender], operation: str) -> None:
         if any(not batch.outcome.is_done for batch in sender.unfinished()):
             with contextlib.suppress(TimeoutError, concurrent.futures.TimeoutError):
                 sender.io.submit(sender.shut(OperationTimedOut(operation, sender.delivery_timeout_s))).result(_SHUT_S)
+            # Until what it lost is told: by closing the producer, or when the other threads are through.
+            unclosed.add(sender)
+
+
+def _deliver_last() -> None:
+    """Nobody waits after this one."""
+    deliver_before_exit()
+    late = sum(batch.count for sender in unclosed for batch in sender.unfinished() if not batch.outcome.is_done)
+    if late:
+        log.error("the program ends with %s on the way, sent while it ended: not waited for", counted(late, "record"))
 
 
 def _other_threads_run() -> bool:
@@ -102,7 +117,7 @@ def _watch() -> None:
     if before_threads is not None:
         with contextlib.suppress(RuntimeError):
             before_threads(deliver_before_exit)
-    atexit.register(deliver_before_exit)
+    atexit.register(_deliver_last)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_disown_in_child)
 

@@ -29,6 +29,8 @@ class RecordAccumulator:
         self._batch_count = 0
         # Somebody waits for everything that is here: batches do not wait for more records.
         self.is_urgent = 0
+        # Nothing is added any more.
+        self.is_closed = False
 
     # -- adding
 
@@ -209,6 +211,11 @@ class RecordAccumulator:
         for batch in waiting:
             batch.is_closed |= close
         return [*waiting, *self._flying()]
+
+    def close(self) -> list[ProducerBatch]:
+        """Take no more records, for good; gives every batch without an outcome."""
+        self.is_closed = True
+        return self.unfinished()
 
     def _flying(self) -> list[ProducerBatch]:
         return [batch for batches in self._in_flight.values() for batch in batches]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, NamedTuple
 
-from seamark.client.consumer_calls import OnIo, UserCode
+from seamark.client.consumer_steps import OnIo, UserCode
 from seamark.simulation.consumer_shell import Waiting
 from seamark.simulation.process_clock import ProcessClock
 
