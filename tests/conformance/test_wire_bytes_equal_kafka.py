@@ -63,7 +63,8 @@ def demo_topic(apache_kafka_any):
 
     def is_known() -> bool:
         """The controller answers before the broker has heard of the topic."""
-        return "demoTopic" in {each.name for each in ask(apache_kafka_any.bootstrap, MetadataRequest(), 4).topics}
+        answer = ask(apache_kafka_any.bootstrap, MetadataRequest(topics=None), 4)
+        return "demoTopic" in {each.name for each in answer.topics}
 
     eventually(is_known, "the broker to know the topic")
     return "demoTopic"

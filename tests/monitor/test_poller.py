@@ -18,7 +18,7 @@ class Looks:
         self.made = 0
         self.is_over = threading.Event()
 
-    def __call__(self, admin, groups, *, reset):
+    def __call__(self, admin, groups, *, reset, whole_topics):
         outcome = self.outcomes[min(self.made, len(self.outcomes) - 1)]
         self.made += 1
         if self.made >= len(self.outcomes):
