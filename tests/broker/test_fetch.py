@@ -5,22 +5,9 @@ import time
 
 import pytest
 
-from seamark import Broker
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.fetch import FetchRequestReplicaState
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker):
-    with Client(broker.bootstrap) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import pytest
 
-from seamark import Broker
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.delete_records import (
     DeleteRecordsRequest,
@@ -19,19 +18,7 @@ from seamark.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from tests.support.broker_driver import Client, batch_of, fresh_name
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker):
-    with Client(broker.bootstrap) as connected:
-        yield connected
+from tests.support.broker_driver import batch_of, fresh_name
 
 
 @pytest.fixture

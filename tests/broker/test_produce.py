@@ -11,18 +11,6 @@ from seamark.wire.records import Record, encode_batch, read_header, read_records
 from tests.support.broker_driver import Client, batch_of, fresh_name, produce_request
 
 
-@pytest.fixture(scope="module")
-def broker():
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker):
-    with Client(broker.bootstrap) as connected:
-        yield connected
-
-
 @pytest.fixture
 def topic(broker):
     name = fresh_name()
