@@ -81,6 +81,62 @@ def test_rules_outlive_the_process(tmp_path):
         assert len(security.acls) == 1
 
 
+GIVEN = Acl("User:alice", "READ", "GROUP", "g")
+
+
+def guarded(tmp_path, *acls):
+    return Broker(data=tmp_path, security=Security(users=USERS, super_users=["User:admin"], acls=acls))
+
+
+def test_a_rule_that_is_no_longer_given_at_start_is_gone_although_requests_created_others(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin:
+        broker.create_topic("orders")
+        assert admin.create() == 0
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice, LoggedIn(broker, "admin") as admin:
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert alice.topic_error("orders") == 0
+        assert [each.resource_name for each in admin.ask("DescribeAcls", 3, **EVERYTHING).resources] == ["orders"]
+
+
+def test_a_rule_that_was_given_at_start_and_created_too_stays_when_it_is_no_longer_given(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin:
+        assert admin.create(resource_type=3, resource_name="g") == 0
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_deleting_a_rule_that_was_given_at_start_is_refused_with_the_remedy(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin, LoggedIn(broker, "alice") as alice:
+        assert admin.create() == 0
+        assert len(admin.ask("DescribeAcls", 3, **EVERYTHING).resources) == 2
+        (answer,) = admin.ask("DeleteAcls", 3, filters=[DeleteAclsRequestFilter(**EVERYTHING)]).filter_results
+        assert answer.error_code == 0
+        told = {rule.resource_name: (rule.error_code, rule.error_message) for rule in answer.matching_acls}
+        assert told["orders"] == (0, None)
+        assert told["g"][0] == ErrorCode.POLICY_VIOLATION
+        assert "given when the broker was started" in told["g"][1]
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+        # The remedy of the sentence: a rule that denies wins, at once.
+        assert admin.create(resource_type=3, resource_name="g", permission_type=2, operation=2) == 0
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_rules_of_a_state_file_that_mixed_both_kinds_are_kept_and_said(tmp_path, caplog):
+    with guarded(tmp_path, GIVEN) as broker:
+        state = broker._server.cluster.state
+        state.sections["acls"] = [rule.to_json() for rule in (GIVEN, Acl("User:alice", "READ", "TOPIC", "orders"))]
+        del state.sections["created_acls"]
+        broker.create_topic("orders")
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.topic_error("orders") == 0
+    assert caplog.text.count("1 access rule of the state file is not among those given at start") == 1
+    assert "User:alice READ TOPIC orders" in caplog.text
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.topic_error("orders") == 0
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert caplog.text.count("not among those given at start") == 1
+
+
 def test_an_unauthorized_caller_learns_nothing_and_creates_nothing():
     # B12, B14, L1, L3
     with restricted() as broker, LoggedIn(broker, "alice") as alice, LoggedIn(broker, "admin") as admin:
