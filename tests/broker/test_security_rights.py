@@ -11,6 +11,7 @@ import pytest
 
 from seamark.broker import Broker
 from seamark.broker.security import Acl, Security
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import decode_response, encode_request
@@ -159,6 +160,18 @@ def test_denials_are_logged_once_per_connection_and_counted(caplog):
                 alice.find("g")
         assert caplog.text.count("User:alice from 127.0.0.1 is denied DESCRIBE on GROUP g") == 1
         assert broker._server.security.counts.denials == 3
+
+
+def test_a_client_that_asks_for_many_names_leaves_a_few_lines_and_little_memory(caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    with restricted() as broker, LoggedIn(broker, "alice") as alice:
+        for number in range(30):
+            assert alice.find(f"{number}{'x' * 5000}").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        (session,) = [each.session for each in broker._server.nodes[0].connections._open]
+        assert not session._decisions
+    lines = [line for line in caplog.messages if "is denied DESCRIBE on GROUP" in line]
+    assert len(lines) == LINES_OF_A_CAUSE
+    assert max(map(len, lines)) < 500
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@ is up.
 
 Before the end of it only ApiVersions, SaslHandshake and SaslAuthenticate are served, in Kafka's order. A failure is
 answered where the protocol has an answer, a moment later than it could be
-(connection.failed.authentication.delay.ms), and ends the connection. A session with a limited life
+(connection.failed.authentication.delay.ms, and more for an address that fails again and again), and ends the
+connection. A session with a limited life
 (connections.max.reauth.ms) may start over on the same connection, as the same user by the same mechanism.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from seamark.broker.broker_clock import BrokerClock
     from seamark.broker.connection import Connection
     from seamark.broker.context import RequestContext
+    from seamark.broker.loop_timers import Timer
     from seamark.broker.node import Node
     from seamark.broker.security import Gatekeeper
     from seamark.wire.schema import Message
@@ -123,11 +126,15 @@ class SaslSession(GuardedSession):
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def take_token(self, connection: Connection, token: bytes) -> None:
+        if self.stage is Stage.FAILED:
+            # What came behind the token that failed; the connection ends soon.
+            return
         try:
             answer, _ = self._step(connection.node, connection, token)
         except AuthenticationFailed as failure:
             # Between bare tokens there is no way to say why.
-            connection.close(f"failed to authenticate with {self._mechanism}: {failure}")
+            reason = f"failed to authenticate with {self._mechanism}: {failure}"
+            self._end_later(connection.node, lambda: connection.close(reason))
         else:
             connection.send(_LENGTH.pack(len(answer)) + answer)
 
@@ -189,7 +196,7 @@ class SaslSession(GuardedSession):
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 
     def _refuse(self, node: Node, context: RequestContext, response: Message, reason: str) -> None:
-        """Answer, and end the connection; guessing many passwords in a row takes its time."""
+        """Answer, and end the connection."""
         self.stage = Stage.FAILED
 
         def finish() -> None:
@@ -197,7 +204,11 @@ class SaslSession(GuardedSession):
                 context.reply(response)
                 context.connection.close(reason)
 
-        node.timers.call_after(self._gatekeeper.failed_authentication_delay_ms / 1000, finish)
+        context.on_abandoned = self._end_later(node, finish).cancel
+
+    def _end_later(self, node: Node, finish: Callable[[], None]) -> Timer:
+        """Guessing many passwords in a row takes its time."""
+        return node.timers.call_after(self._gatekeeper.delay_after_failure(self.host), finish)
 
 
 def refuse_authentication(code: ErrorCode) -> SaslAuthenticateResponse:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from seamark.address_failures import AddressFailures
 from seamark.broker.acl_rules import Acl, PatternType, PermissionType
 from seamark.broker.acl_table import AclTable
 from seamark.broker.sasl_exchange import Exchange
@@ -27,6 +29,7 @@ from seamark.broker.security_tls import Tls
 from seamark.broker.security_users import Users, check_user
 from seamark.counts import counted
 from seamark.errors import ConfigError
+from seamark.log_limits import LogLimits
 
 if TYPE_CHECKING:
     from seamark.broker.cluster import Cluster
@@ -50,6 +53,11 @@ MECHANISMS = (PLAIN, *HASHES)
 _CREATED = "created_acls"
 # The section of earlier versions, which held the rules given at start among them.
 _MIXED = "acls"
+# Failed logins of an address that are answered after connection.failed.authentication.delay.ms; each further one takes
+# twice as long as the one before, up to so many times that delay. A pause of so many seconds starts over.
+_FAILURES_AT_ONCE = 10
+_LONGEST_DELAY = 32
+_FAILURES_FORGOTTEN_S = 60.0
 # Rules that a log line names.
 _NAMED_RULES = 20
 
@@ -121,7 +129,9 @@ class Gatekeeper:
         self.mechanisms = said.mechanisms
         self.super_users = frozenset(said.super_users)
         self.max_reauth_ms = said.max_reauth_ms
-        self.failed_authentication_delay_ms = said.failed_authentication_delay_ms
+        self._failure_delay_s = said.failed_authentication_delay_ms / 1000
+        self._failures = AddressFailures(time.monotonic, forgotten_after=_FAILURES_FORGOTTEN_S)
+        self.log_limits = LogLimits(logging.getLogger("seamark.broker.authorizer"))
         self.sasl_max_receive_bytes = said.sasl_max_receive_bytes
         self.counts = _Counts()
         # None while rights are not checked.
@@ -159,6 +169,11 @@ class Gatekeeper:
 
     def new_exchange(self, mechanism: str) -> Exchange:
         return PlainExchange(self._users) if mechanism == PLAIN else ScramExchange(mechanism, self._users)
+
+    def delay_after_failure(self, host: str) -> float:
+        """How long the refusal of a login from this address is held back; counts it."""
+        beyond = max(0, self._failures.note(host) - _FAILURES_AT_ONCE)
+        return self._failure_delay_s * min(2 ** min(beyond, 16), _LONGEST_DELAY)
 
     # -- access rules that requests create outlive the process; those given at start are as they were given
 
