@@ -173,7 +173,7 @@ class Gatekeeper:
     def delay_after_failure(self, host: str) -> float:
         """How long the refusal of a login from this address is held back; counts it."""
         beyond = max(0, self._failures.note(host) - _FAILURES_AT_ONCE)
-        return self._failure_delay_s * min(2 ** min(beyond, 16), _LONGEST_DELAY)
+        return self._failure_delay_s * min(1 << min(beyond, 16), _LONGEST_DELAY)
 
     # -- access rules that requests create outlive the process; those given at start are as they were given
 
