@@ -30,6 +30,8 @@ PLAIN = "text/plain; charset=utf-8"
 MAX_HEAD_BYTES = 8192
 MAX_CLIENTS = 64
 MAX_CLIENTS_OF_AN_ADDRESS = 32
+# Connections that may wait to be accepted: a crowd that fills it would make others wait for a second.
+BACKLOG = 1024
 # From the connection to the last byte of the answer.
 CLIENT_SECONDS = 10.0
 # Of the processor's time, what may go into pages in the long run, and how many seconds of it at once.
@@ -199,7 +201,9 @@ class HttpPages:
     def _serve(self) -> None:
         loop = self._loop
         asyncio.set_event_loop(loop)
-        listening = loop.run_until_complete(loop.create_server(self._server.protocol, sock=self._socket))
+        listening = loop.run_until_complete(
+            loop.create_server(self._server.protocol, sock=self._socket, backlog=BACKLOG)
+        )
         self._is_serving.set()
         loop.run_forever()
         listening.close()

@@ -17,7 +17,7 @@ from seamark.broker.health import live_page, ready_page
 from seamark.broker.listener import Address, parse_address
 from seamark.broker.metrics_collection import NodeMetrics, families
 from seamark.errors import UsageError
-from seamark.http_pages import Page, PageServer
+from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MetricsEndpoint:
         self._page_server = PageServer(self._page, self._wanted.host, self._allowed_hosts)
         try:
             self._listening = await self._server.loop.create_server(
-                self._page_server.protocol, self._wanted.host or None, self._wanted.port
+                self._page_server.protocol, self._wanted.host or None, self._wanted.port, backlog=BACKLOG
             )
         except OSError as error:
             raise UsageError(f"cannot serve metrics on {self._wanted}: {error.strerror or error}") from error
