@@ -232,6 +232,18 @@ def test_tokens_in_another_order_end_the_login(client, tokens):
     assert client.is_closed()
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "token"),
+    [("PLAIN", GOOD + b"x" * 100_000), ("SCRAM-SHA-256", b"n,,n=alice,r=x" + b",a=b" * 100_000)],
+)
+def test_a_token_that_is_larger_than_any_password_is_not_looked_at(client, mechanism, token, caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    client.handshake(mechanism)
+    assert client.authenticate(token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed()
+    assert f"its token has {len(token)} bytes" in caplog.text
+
+
 def test_requests_sent_behind_a_wrong_token_are_not_served(client):
     client.handshake()
     wrong = encode_request(api_named("SaslAuthenticate").request(auth_bytes=BAD), 2, 1, "tests")
