@@ -1,6 +1,6 @@
 """Log lines about what clients do, few enough that no client can fill the log.
 
-Of one cause and one address a few lines a minute are written; the last of them says that no more follow, and the first
+Of one cause and one address some lines a minute are written; the last of them says that no more follow, and the first
 line of a later minute how many were left out. Over all causes and addresses there is a limit too. Numbers in a
 sentence do not make it another cause. The table is bounded: the entry that was used longest ago goes first.
 """
@@ -17,7 +17,7 @@ from seamark.address_failures import network_of
 from seamark.counts import counted
 
 MINUTE_S = 60.0
-LINES_OF_A_CAUSE = 5
+LINES_OF_A_CAUSE = 20
 LINES_IN_ALL = 300
 MOST_CAUSES = 1000
 _NUMBER = re.compile(r"\d+")

@@ -23,7 +23,7 @@ def test_a_cause_from_an_address_has_a_few_lines_a_minute_and_the_rest_is_counte
     assert caplog.messages[-1].endswith("(more of this is left out for a minute)")
     now[0] = log_limits.MINUTE_S
     limits.write(logging.INFO, "10.0.0.1", "sent 7 bytes")
-    assert caplog.messages[-1] == "sent 7 bytes (995 lines like this were left out before)"
+    assert caplog.messages[-1] == "sent 7 bytes (980 lines like this were left out before)"
     limits.write(logging.INFO, "10.0.0.1", "sent 7 bytes")
     assert caplog.messages[-1] == "sent 7 bytes"
 
