@@ -1,18 +1,20 @@
 """The dashboard on a real port: silent, slow and odd clients are ended, and keep nobody out."""
 
 import socket
+import ssl
 import threading
 import time
 
 import pytest
 
-from seamark.dashboard import http_limits
+from seamark.dashboard import http_limits, serving
 from seamark.dashboard.access import Access
 from seamark.dashboard.app import Dashboard
-from seamark.dashboard.http_limits import MOST_CONNECTIONS, MOST_OF_AN_ADDRESS
+from seamark.dashboard.http_limits import MOST_CONNECTIONS, MOST_OF_AN_ADDRESS, BoundedHttp
 from seamark.dashboard.serving import Server
 from seamark.dashboard.wording import Wording
 from seamark.http_hosts import AllowedHosts
+from tests.support.certificates import Authority
 from tests.support.waiting import eventually
 
 LOGIN = b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -77,6 +79,17 @@ def test_one_address_gives_up_its_own_connections_first(server):
         client.close()
 
 
+def test_an_address_whose_connections_are_all_at_work_gets_more_and_at_the_end_a_refusal(server, monkeypatch, caplog):
+    monkeypatch.setattr(http_limits, "MOST_CONNECTIONS", MOST_OF_AN_ADDRESS + 5)
+    monkeypatch.setattr(BoundedHttp, "is_waiting", False)
+    clients = [connected(server) for _ in range(MOST_OF_AN_ADDRESS + 5)]
+    assert ask(server) == b""
+    assert not any(map(is_ended, clients))
+    assert "was refused a connection" in caplog.text
+    for client in clients:
+        client.close()
+
+
 @pytest.mark.parametrize(
     "beginning",
     [
@@ -137,6 +150,22 @@ def test_odd_requests_have_one_answer(server, request_bytes, status, capfd):
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.count(b"HTTP/1.1 ") == 1
     assert capfd.readouterr().err == ""
+
+
+def test_with_tls_a_client_that_does_not_shake_hands_is_ended_and_others_are_served(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "_HANDSHAKE_S", 0.3)
+    authority = Authority(tmp_path)
+    signed = authority.sign("/CN=dashboard")
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    trusting.check_hostname = False
+    with (
+        Server(made(), "127.0.0.1:0", certificate=str(signed.certificate), key=str(signed.key)) as server,
+        connected(server) as silent,
+        trusting.wrap_socket(connected(server)) as client,
+    ):
+        client.sendall(HEALTH)
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        eventually(lambda: is_ended(silent), "the end of the silent connection")
 
 
 def test_it_ends_although_clients_hold_on(server):

@@ -55,10 +55,11 @@ class HttpConnections:
         network = network_of(address)
         alike = [each for each, theirs in self._open.items() if theirs == network]
         if len(alike) >= self._most_of_an_address:
-            self._make_room(alike, connection, address)
-        elif len(self._open) >= MOST_CONNECTIONS:
-            self._make_room(list(self._open), connection, address)
-        if connection.transport.is_closing():
+            self._end_longest_waiting(alike)
+        if len(self._open) >= MOST_CONNECTIONS and not self._end_longest_waiting(list(self._open)):
+            sentence = f"was refused a connection: all {MOST_CONNECTIONS} are at work"
+            self._log_limits.write(logging.WARNING, address, sentence, about=f"the client at {address} ")
+            self._end(connection)
             return
         self._open[connection] = network
         if not self._is_sweeping:
@@ -68,14 +69,11 @@ class HttpConnections:
     def forget(self, connection: BoundedHttp) -> None:
         self._open.pop(connection, None)
 
-    def _make_room(self, among: list[BoundedHttp], newcomer: BoundedHttp, address: str) -> None:
+    def _end_longest_waiting(self, among: list[BoundedHttp]) -> bool:
         waiting = [each for each in among if each.is_waiting]
         if waiting:
             self._end(min(waiting, key=lambda each: each.waiting_since))
-        else:
-            sentence = f"was refused a connection: all {len(among)} others are at work"
-            self._log_limits.write(logging.WARNING, address, sentence, about=f"the client at {address} ")
-            self._end(newcomer)
+        return bool(waiting)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
