@@ -2,8 +2,8 @@
 
 Not a web server: one GET or HEAD per connection, answered with what one function makes of a path. Bounded in every
 direction: the size of a request, how long a client may take in all, how many clients there are (the one that has been
-there longest goes for a new one, so silent ones keep nobody out), and how much of the time goes into making pages: who
-asks too often gets the last one again.
+there longest goes for a new one, so silent ones keep nobody out), and how much of the time goes into making a page: who
+asks for it too often gets the last one again.
 
 ``PageServer`` is for an event loop that is there already, ``HttpPages`` has a thread of its own.
 """
@@ -34,7 +34,7 @@ MAX_CLIENTS_OF_AN_ADDRESS = 32
 BACKLOG = 1024
 # From the connection to the last byte of the answer.
 CLIENT_SECONDS = 10.0
-# Of the processor's time, what may go into pages in the long run, and how many seconds of it at once.
+# Of the processor's time, what may go into one page in the long run, and how many seconds of it at once.
 PAGES_SHARE = 0.2
 PAGES_AT_ONCE_S = 0.2
 # What a page that failed counts for: its traceback must not fill the log.
@@ -61,9 +61,7 @@ class PageServer:
         self._checks_hosts = is_loopback(host) or bool(self._hosts.given)
         # The one that came first is the first.
         self._clients: dict[HttpClient, str] = {}
-        self._kept: dict[str, Page] = {}
-        self._spent_s = 0.0
-        self._spent_at = time.monotonic()
+        self._kept: dict[str, _Kept] = {}
 
     def protocol(self) -> HttpClient:
         return HttpClient(self)
@@ -103,24 +101,42 @@ class PageServer:
         return self._made(target.partition("?")[0]), method == "GET"
 
     def _made(self, path: str) -> Page:
-        now = time.monotonic()
-        self._spent_s = max(0.0, self._spent_s - PAGES_SHARE * (now - self._spent_at))
-        self._spent_at = now
         kept = self._kept.get(path)
-        if kept is not None and self._spent_s > PAGES_AT_ONCE_S:
-            return kept
+        if kept is not None and kept.spent_s(time.monotonic()) > PAGES_AT_ONCE_S:
+            return kept.page
         # The thread's own time: what others do meanwhile is not this page's.
         began = time.thread_time()
+        failure_s = 0.0
         try:
             made = self._page(path)
         except Exception:  # noqa: BLE001 - a scraper must get an answer, and the bug a place in the log
             _log.exception("the page %s could not be made", path[:100])
             made = Page("the page could not be made; the log has the reason\n", HTTPStatus.INTERNAL_SERVER_ERROR)
-            self._spent_s += _FAILURE_S
-        self._spent_s += time.thread_time() - began
-        if made.status != HTTPStatus.NOT_FOUND and (path in self._kept or len(self._kept) < _MOST_KEPT):
-            self._kept[path] = made
+            failure_s = _FAILURE_S
+        if kept is None and made.status != HTTPStatus.NOT_FOUND and len(self._kept) < _MOST_KEPT:
+            kept = self._kept[path] = _Kept()
+        if kept is not None:
+            kept.page = made
+            kept.spend(time.thread_time() - began + failure_s, time.monotonic())
         return made
+
+
+class _Kept:
+    """The last page of a path, and the time that went into its pages lately."""
+
+    __slots__ = ("_spent_at", "_spent_s", "page")
+
+    def __init__(self) -> None:
+        self.page = Page("")
+        self._spent_s = 0.0
+        self._spent_at = 0.0
+
+    def spent_s(self, now: float) -> float:
+        return max(0.0, self._spent_s - PAGES_SHARE * (now - self._spent_at))
+
+    def spend(self, seconds: float, now: float) -> None:
+        self._spent_s = self.spent_s(now) + seconds
+        self._spent_at = now
 
 
 class HttpClient(asyncio.Protocol):

@@ -43,6 +43,8 @@ def asked():
 @pytest.fixture
 def pages(asked):
     def page(path):
+        if path == "/health":
+            return Page("well\n")
         if path != "/metrics":
             return Page("there is /metrics\n", HTTPStatus.NOT_FOUND)
         asked.append(path)
@@ -81,12 +83,21 @@ def test_a_client_that_sends_its_request_byte_by_byte_is_let_go(monkeypatch, pag
 
 def test_who_asks_too_often_gets_the_last_page_again(pages, asked, monkeypatch):
     ask(pages)
-    monkeypatch.setattr(http_pages, "PAGES_SHARE", 0.0)
-    pages._server._spent_s = 1.0
+    monkeypatch.setattr(http_pages, "PAGES_AT_ONCE_S", -1.0)
     assert [ask(pages).rpartition(b"\r\n")[2] for _ in range(20)] == [b"look 1\n"] * 20
     assert len(asked) == 1
-    pages._server._spent_s = 0.0
+    # Another page is none of its business.
+    assert ask(pages, b"GET /health HTTP/1.1\r\n\r\n").endswith(b"well\n")
+    monkeypatch.undo()
     assert ask(pages).endswith(b"look 2\n")
+
+
+def test_the_time_that_went_into_a_page_is_paid_back_slowly():
+    kept = http_pages._Kept()
+    kept.spend(1.0, 100.0)
+    kept.spend(1.0, 105.0)
+    assert kept.spent_s(105.0) == pytest.approx(1.0)
+    assert kept.spent_s(110.0) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ _SWEEP_S = 1.0
 
 
 class HttpConnections:
-    """Owned by the server's event loop; ``most_of_an_address`` is for those that do not all come from one proxy."""
+    """Owned by the server's event loop."""
 
-    def __init__(self, *, most_of_an_address: int = MOST_OF_AN_ADDRESS) -> None:
+    def __init__(self, most_of_an_address: int) -> None:
         self._most_of_an_address = most_of_an_address
         # By arrival, with the network that it came from.
         self._open: dict[BoundedHttp, str] = {}

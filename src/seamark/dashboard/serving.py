@@ -19,6 +19,7 @@ from seamark.dashboard.app import Dashboard
 from seamark.dashboard.http_limits import (
     MAX_HEAD_BYTES,
     MOST_CONNECTIONS,
+    MOST_OF_AN_ADDRESS,
     BoundedHttp,
     HttpConnections,
     LimitedRequests,
@@ -65,7 +66,7 @@ class Server:
     ) -> None:
         host, port = address_of(listen)
         self._dashboard = dashboard
-        connections = HttpConnections(**{"most_of_an_address": MOST_CONNECTIONS} if is_behind_proxy else {})
+        connections = HttpConnections(MOST_CONNECTIONS if is_behind_proxy else MOST_OF_AN_ADDRESS)
         config = uvicorn.Config(
             LimitedRequests(dashboard.app, connections), http=partial(BoundedHttp, connections),  # type: ignore[arg-type]
             h11_max_incomplete_event_size=MAX_HEAD_BYTES, log_level="error", access_log=False, server_header=False,
