@@ -34,8 +34,8 @@ def client(broker):
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "announces"),
-        (TLS_HELLO, "announces"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "sent an HTTP request"),
+        (TLS_HELLO, "began a TLS handshake"),
         (struct.pack(">i", 2**31 - 1) + b"x", "announces 2147483647 bytes"),
         (struct.pack(">i", -5), "announces -5 bytes"),
         (struct.pack(">i", 1_000_001), "announces 1000001 bytes"),

@@ -20,6 +20,7 @@ from seamark.broker.metrics_names import OURS_BY_KAFKAS, table
 from seamark.broker.metrics_rates import Rates
 from seamark.broker.security import Security
 from seamark.errors import ConfigError, UsageError
+from seamark.http_pages import MAX_CLIENTS_OF_AN_ADDRESS
 from seamark.prometheus_text import Family
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
@@ -254,6 +255,8 @@ def raw_http(broker, request, *, close_early=False):
         (b"GET /metrics\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 9000, 431),
         (b"\xff\xfe\r\n\r\n", 400),
+        (b"GET http://127.0.0.1/metrics HTTP/1.1\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", 400),
     ],
 )
 def test_bad_http_is_answered_and_closed(broker, request_text, status):
@@ -262,19 +265,33 @@ def test_bad_http_is_answered_and_closed(broker, request_text, status):
 
 
 def test_head_has_no_body_and_requests_may_come_in_pieces(broker):
-    answer = raw_http(broker, b"HEAD /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = raw_http(broker, b"HEAD /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\n")
     raw_http(broker, b"GET /met", close_early=True)
     assert b"text/plain; version=0.0.4" in answer
 
 
-def test_a_crowd_of_silent_scrapers_is_limited(broker):
+def test_a_crowd_of_silent_scrapers_keeps_nobody_out(broker):
     host, port = broker.metrics_url.removeprefix("http://").removesuffix("/metrics").split(":")
-    silent = [socket.create_connection((host, int(port)), 5) for _ in range(64)]
-    assert raw_http(broker, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 503 ")
+    silent = [socket.create_connection((host, int(port)), 5) for _ in range(100)]
+    assert raw_http(broker, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert len(broker._server.metrics._page_server._clients) <= MAX_CLIENTS_OF_AN_ADDRESS
     for connection in silent:
         connection.close()
+
+
+def test_a_name_that_somebody_else_points_at_this_machine_is_not_answered(broker):
+    request = b"GET /metrics HTTP/1.1\r\nHost: evil.example.org:9644\r\n\r\n"
+    assert raw_http(broker, request).startswith(b"HTTP/1.1 421 ")
+    settings = {
+        "seamark.metrics.listen": "127.0.0.1:0",
+        "seamark.metrics.allowed.hosts": "a.org, b.org",
+    }
+    with Broker(settings=settings) as named:
+        for host, status in ((b"B.org:1", 200), (b"127.0.0.1", 200), (b"evil.example.org", 421)):
+            answer = raw_http(named, b"GET /health/live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_without_the_setting_nothing_is_counted_and_no_port_is_open():

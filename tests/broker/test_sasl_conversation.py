@@ -9,7 +9,8 @@ import time
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security import Security
+from seamark.broker.security import Gatekeeper, Security
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import decode_response, encode_request
@@ -166,6 +167,81 @@ def test_a_wrong_bare_token_ends_the_connection_without_an_answer(client):
     client.wire.send(framed(BAD))
     with pytest.raises(CaptureError, match="closed"):
         client.wire.receive()
+
+
+def test_a_wrong_bare_token_is_held_back_as_any_other_and_nothing_behind_it_is_looked_at(broker, client):
+    client.handshake(version=0)
+    before = broker._server.security.counts.failures
+    began = time.monotonic()
+    client.wire.send(framed(BAD) + framed(GOOD) + framed(BAD))
+    assert client.is_closed()
+    assert time.monotonic() - began >= 0.09
+    assert broker._server.security.counts.failures == before + 1
+
+
+def test_an_address_that_fails_again_and_again_waits_longer_each_time_and_others_do_not():
+    gatekeeper = Gatekeeper(Security(users={"alice": SECRET}, failed_authentication_delay_ms=100))
+    delays = [gatekeeper.delay_after_failure("10.0.0.1") for _ in range(17)]
+    assert delays == pytest.approx([0.1] * 10 + [0.2, 0.4, 0.8, 1.6, 3.2, 3.2, 3.2])
+    assert gatekeeper.delay_after_failure("10.0.0.2") == pytest.approx(0.1)
+
+
+def test_the_right_password_is_never_held_back(broker, client, monkeypatch):
+    held_back = []
+    monkeypatch.setattr(broker._server.security, "delay_after_failure", lambda host: held_back.append(host) or 60.0)
+    client.log_in()
+    assert client.is_served()
+    assert not held_back
+
+
+def test_many_failed_logins_leave_a_few_lines_in_the_log(caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    security = Security(users={"alice": SECRET}, mechanisms=["PLAIN"], failed_authentication_delay_ms=0)
+    with Broker(security=security) as broker:
+        for _ in range(30):
+            client = Client(broker.bootstrap)
+            client.handshake()
+            assert client.authenticate(BAD).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            client.wire.close()
+        assert broker._server.security.counts.failures == 30
+    lines = [line for line in caplog.messages if "failed to authenticate with PLAIN" in line]
+    assert len(lines) == LINES_OF_A_CAUSE
+
+
+@pytest.mark.parametrize(
+    ("first", "sentence"),
+    [
+        (bytes.fromhex("16030100c8010000c40303") + bytes(200), "it began a TLS handshake on a port without TLS"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", "it sent an HTTP request to a port that speaks Kafka"),
+    ],
+)
+def test_a_client_at_the_wrong_port_is_named_in_the_log(client, first, sentence, caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    client.wire.send(first)
+    assert client.is_closed()
+    assert sentence in caplog.text
+
+
+@pytest.mark.parametrize("tokens", [[b""], [b"n,,n=alice,r=x"] * 2, [b"c=biws,r=x,p=AAAA"], [b"n,,n=alice,r=x", b""]])
+def test_tokens_in_another_order_end_the_login(client, tokens):
+    client.handshake("SCRAM-SHA-256")
+    *before, last = tokens
+    for token in before:
+        assert client.authenticate(token).error_code == 0
+    assert client.authenticate(last).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token"),
+    [("PLAIN", GOOD + b"x" * 100_000), ("SCRAM-SHA-256", b"n,,n=alice,r=x" + b",a=b" * 100_000)],
+)
+def test_a_token_that_is_larger_than_any_password_is_not_looked_at(client, mechanism, token, caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    client.handshake(mechanism)
+    assert client.authenticate(token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed()
+    assert f"its token has {len(token)} bytes" in caplog.text
 
 
 def test_requests_sent_behind_a_wrong_token_are_not_served(client):

@@ -11,6 +11,7 @@ import pytest
 
 from seamark.broker import Broker
 from seamark.broker.security import Acl, Security
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import decode_response, encode_request
@@ -81,6 +82,62 @@ def test_rules_outlive_the_process(tmp_path):
         assert len(security.acls) == 1
 
 
+GIVEN = Acl("User:alice", "READ", "GROUP", "g")
+
+
+def guarded(tmp_path, *acls):
+    return Broker(data=tmp_path, security=Security(users=USERS, super_users=["User:admin"], acls=acls))
+
+
+def test_a_rule_that_is_no_longer_given_at_start_is_gone_although_requests_created_others(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin:
+        broker.create_topic("orders")
+        assert admin.create() == 0
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice, LoggedIn(broker, "admin") as admin:
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert alice.topic_error("orders") == 0
+        assert [each.resource_name for each in admin.ask("DescribeAcls", 3, **EVERYTHING).resources] == ["orders"]
+
+
+def test_a_rule_that_was_given_at_start_and_created_too_stays_when_it_is_no_longer_given(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin:
+        assert admin.create(resource_type=3, resource_name="g") == 0
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_deleting_a_rule_that_was_given_at_start_is_refused_with_the_remedy(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin, LoggedIn(broker, "alice") as alice:
+        assert admin.create() == 0
+        assert len(admin.ask("DescribeAcls", 3, **EVERYTHING).resources) == 2
+        (answer,) = admin.ask("DeleteAcls", 3, filters=[DeleteAclsRequestFilter(**EVERYTHING)]).filter_results
+        assert answer.error_code == 0
+        told = {rule.resource_name: (rule.error_code, rule.error_message) for rule in answer.matching_acls}
+        assert told["orders"] == (0, None)
+        assert told["g"][0] == ErrorCode.POLICY_VIOLATION
+        assert "given when the broker was started" in told["g"][1]
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+        # The remedy of the sentence: a rule that denies wins, at once.
+        assert admin.create(resource_type=3, resource_name="g", permission_type=2, operation=2) == 0
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_rules_of_a_state_file_that_mixed_both_kinds_are_kept_and_said(tmp_path, caplog):
+    with guarded(tmp_path, GIVEN) as broker:
+        state = broker._server.cluster.state
+        state.sections["acls"] = [rule.to_json() for rule in (GIVEN, Acl("User:alice", "READ", "TOPIC", "orders"))]
+        del state.sections["created_acls"]
+        broker.create_topic("orders")
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.topic_error("orders") == 0
+    assert caplog.text.count("1 access rule of the state file is not among those given at start") == 1
+    assert "User:alice READ TOPIC orders" in caplog.text
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.topic_error("orders") == 0
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert caplog.text.count("not among those given at start") == 1
+
+
 def test_an_unauthorized_caller_learns_nothing_and_creates_nothing():
     # B12, B14, L1, L3
     with restricted() as broker, LoggedIn(broker, "alice") as alice, LoggedIn(broker, "admin") as admin:
@@ -103,6 +160,18 @@ def test_denials_are_logged_once_per_connection_and_counted(caplog):
                 alice.find("g")
         assert caplog.text.count("User:alice from 127.0.0.1 is denied DESCRIBE on GROUP g") == 1
         assert broker._server.security.counts.denials == 3
+
+
+def test_a_client_that_asks_for_many_names_leaves_a_few_lines_and_little_memory(caplog):
+    caplog.set_level(logging.INFO, "seamark")
+    with restricted() as broker, LoggedIn(broker, "alice") as alice:
+        for number in range(30):
+            assert alice.find(f"{number}{'x' * 5000}").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        (session,) = [each.session for each in broker._server.nodes[0].connections._open]
+        assert not session._decisions
+    lines = [line for line in caplog.messages if "is denied DESCRIBE on GROUP" in line]
+    assert len(lines) == LINES_OF_A_CAUSE
+    assert max(map(len, lines)) < 500
 
 
 @pytest.mark.parametrize(

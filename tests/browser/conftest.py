@@ -123,6 +123,7 @@ def serve(live, directory, *, plans):
     from seamark.dashboard.serving import Server
     from seamark.dashboard.sight import Sight
     from seamark.dashboard.wording import Wording
+    from seamark.http_hosts import AllowedHosts
     from seamark.monitor.history import History
 
     def target(text):
@@ -131,7 +132,7 @@ def serve(live, directory, *, plans):
     history = History(directory / "history.sqlite3")
     sight = Sight("main", Admin(bootstrap_servers=live.bootstrap), history, every=0.5)
     access = Access(TOKEN, time.monotonic)
-    dashboard = Dashboard([sight], access, Wording(duration_text, target), plans=plans)
+    dashboard = Dashboard([sight], access, Wording(duration_text, target), hosts=AllowedHosts("127.0.0.1"), plans=plans)
     with Server(dashboard, "127.0.0.1:0") as server:
         sight.start()
         yield f"http://{server.address}"

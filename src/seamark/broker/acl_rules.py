@@ -82,6 +82,16 @@ class Acl:
         for slot, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, slot, value)
 
+    def __str__(self) -> str:
+        words = [self.principal, self.operation.name, self.resource_type.name, self.name]
+        if self.pattern is not PatternType.LITERAL:
+            words.append(self.pattern.name)
+        if self.permission is not PermissionType.ALLOW:
+            words.append(self.permission.name)
+        if self.host != ANY_HOST:
+            words.append(f"from {self.host}")
+        return " ".join(words)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "principal": self.principal,

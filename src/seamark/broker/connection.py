@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.broker.commit_forms import CommitMemory
 from seamark.broker.dispatch import Frame, serve
+from seamark.broker.foreign_protocols import foreign_protocol
 from seamark.errors import DecodeError
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import FrameParser
@@ -107,7 +108,7 @@ class Connection(asyncio.Protocol):
         """End the connection; the reason is the one line that the log gets. What was answered before is still sent."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            _log.log(level, "closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            self._tell_end(reason, level)
             if self.stalled_since is None:
                 transport.close()
             else:
@@ -118,9 +119,13 @@ class Connection(asyncio.Protocol):
         """End the connection and drop what the client has not read."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            _log.info("closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            self._tell_end(reason, logging.INFO)
             transport.abort()
             self._let_go()
+
+    def _tell_end(self, reason: str, level: int) -> None:
+        about = f"closed connection of {self.peer_host}:{self.peer_port}: it "
+        self.node.log_limits.write(level, self.peer_host, reason, about=about)
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
@@ -131,7 +136,8 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._parser.feed(data)
         except DecodeError as error:
-            self.close(f"sent something that is no request: {error}")
+            foreign = None if self.partial_bytes else foreign_protocol(data)
+            self.close(foreign or f"sent something that is no request: {error}")
             return
         partial = self.partial_bytes + len(data)
         if frames:

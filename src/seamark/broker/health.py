@@ -7,12 +7,15 @@ running node is still being loaded.
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from seamark.broker.metrics_http import Page
+from seamark.http_pages import Page
 
 if TYPE_CHECKING:
     from seamark.broker.server import BrokerServer
+
+JSON = "application/json"
 
 
 def why_not_ready(server: BrokerServer) -> str | None:
@@ -26,7 +29,7 @@ def why_not_ready(server: BrokerServer) -> str | None:
 
 
 def live_page() -> Page:
-    return Page(200, "application/json", json.dumps({"status": "live"}) + "\n")
+    return Page(json.dumps({"status": "live"}) + "\n", content_type=JSON)
 
 
 def ready_page(server: BrokerServer) -> Page:
@@ -35,4 +38,5 @@ def ready_page(server: BrokerServer) -> Page:
     if reason is not None:
         answer["reason"] = reason
     answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in server.nodes}
-    return Page(200 if reason is None else 503, "application/json", json.dumps(answer) + "\n")
+    status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page(json.dumps(answer) + "\n", status, JSON)

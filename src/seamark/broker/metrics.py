@@ -1,20 +1,23 @@
 """The broker's metrics and health over HTTP, on the event loop that serves Kafka's protocol.
 
 ``seamark.metrics.listen`` (HOST:PORT) turns it on; without it nothing is counted per request and no port is open.
-Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/health/live``.
+Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/health/live``. On a loopback address a
+request must name an address, localhost or one of ``seamark.metrics.allowed.hosts`` as its host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from seamark.broker.health import live_page, ready_page
 from seamark.broker.listener import Address, parse_address
 from seamark.broker.metrics_collection import NodeMetrics, families
-from seamark.broker.metrics_http import HttpClient, Page
 from seamark.errors import UsageError
+from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("seamark.broker")
 
 SETTING = "seamark.metrics.listen"
+ALLOWED_HOSTS = "seamark.metrics.allowed.hosts"
 _SAMPLE_SECONDS = 5.0
 
 
@@ -36,7 +40,16 @@ class MetricsEndpoint:
         wanted = server.settings.given.get(SETTING)
         self._wanted = parse_address(SETTING, str(wanted)) if wanted else None
         self._nodes: list[NodeMetrics] = []
-        self._clients: set[HttpClient] = set()
+        self._allowed_hosts = [
+            each.strip() for each in str(server.settings.given.get(ALLOWED_HOSTS, "")).split(",") if each.strip()
+        ]
+        self._pages: dict[str, Callable[[], Page]] = {
+            "/metrics": lambda: Page(self.text(), content_type=CONTENT_TYPE),
+            "/health": lambda: ready_page(server),
+            "/health/ready": lambda: ready_page(server),
+            "/health/live": live_page,
+        }
+        self._page_server: PageServer | None = None
         self._listening: asyncio.Server | None = None
         self._timer: Timer | None = None
 
@@ -47,16 +60,10 @@ class MetricsEndpoint:
         self._nodes = [NodeMetrics(node) for node in self._server.nodes]
         for each in self._nodes:
             each.node.on_answer = each.costs.answered
-        loop = self._server.loop
-        pages = {
-            "/metrics": self._metrics_page,
-            "/health": lambda: ready_page(self._server),
-            "/health/ready": lambda: ready_page(self._server),
-            "/health/live": live_page,
-        }
+        self._page_server = PageServer(self._page, self._wanted.host, self._allowed_hosts)
         try:
-            self._listening = await loop.create_server(
-                lambda: HttpClient(pages, self._clients, loop), self._wanted.host or None, self._wanted.port
+            self._listening = await self._server.loop.create_server(
+                self._page_server.protocol, self._wanted.host or None, self._wanted.port, backlog=BACKLOG
             )
         except OSError as error:
             raise UsageError(f"cannot serve metrics on {self._wanted}: {error.strerror or error}") from error
@@ -72,8 +79,8 @@ class MetricsEndpoint:
             self._listening.close()
             self._listening = None
             self.address = None
-        for client in list(self._clients):
-            client.abort()
+        if self._page_server is not None:
+            self._page_server.close()
         for each in self._nodes:
             each.node.on_answer = None
         self._nodes = []
@@ -81,12 +88,11 @@ class MetricsEndpoint:
     def text(self) -> str:
         return "".join(family.text() for family in families(self._server, self._nodes))
 
-    def _metrics_page(self) -> Page:
-        try:
-            return Page(200, CONTENT_TYPE, self.text())
-        except Exception:  # noqa: BLE001  # a scraper must get an answer, and the bug a place in the log
-            _log.exception("the metrics could not be read")
-            return Page(500, "text/plain", "the metrics could not be read\n")
+    def _page(self, path: str) -> Page:
+        make = self._pages.get(path)
+        if make is None:
+            return Page(f"there are {', '.join(self._pages)}\n", HTTPStatus.NOT_FOUND)
+        return make()
 
     def _sample(self) -> None:
         now = self._server.clock.monotonic()

@@ -33,8 +33,8 @@ _BACKLOG = 1024
 class Node:
     """Owned by the event loop's thread.
 
-    ``endpoints``, ``settings``, ``clock``, ``timers``, ``faults``, ``security`` and ``cluster`` are shared by all
-    nodes.
+    ``endpoints``, ``settings``, ``clock``, ``timers``, ``faults``, ``security``, ``log_limits`` and ``cluster`` are
+    shared by all nodes.
     """
 
     # Set by ``node_parts``.
@@ -50,6 +50,7 @@ class Node:
         self.timers = server.timers
         self.faults = server.faults
         self.security = server.security
+        self.log_limits = server.log_limits
         self.endpoints = server.endpoints
         self.listeners = [listener]
         self.connections = Connections(self)

@@ -3,12 +3,14 @@ is up.
 
 Before the end of it only ApiVersions, SaslHandshake and SaslAuthenticate are served, in Kafka's order. A failure is
 answered where the protocol has an answer, a moment later than it could be
-(connection.failed.authentication.delay.ms), and ends the connection. A session with a limited life
+(connection.failed.authentication.delay.ms, and more for an address that fails again and again), and ends the
+connection. A session with a limited life
 (connections.max.reauth.ms) may start over on the same connection, as the same user by the same mechanism.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -23,11 +25,15 @@ if TYPE_CHECKING:
     from seamark.broker.broker_clock import BrokerClock
     from seamark.broker.connection import Connection
     from seamark.broker.context import RequestContext
+    from seamark.broker.loop_timers import Timer
     from seamark.broker.node import Node
     from seamark.broker.security import Gatekeeper
     from seamark.wire.schema import Message
 
 _LENGTH = Struct(">i")
+# No user, password or nonce needs more. sasl.server.max.receive.size allows half a megabyte, for mechanisms that are
+# not offered here; to look for users and nonces in that much would stop everybody for 40 ms.
+MAX_TOKEN_BYTES = 16_384
 # An authenticated client that starts over more often than this is refused, as by Kafka.
 _REAUTHENTICATION_SECONDS = 1.0
 
@@ -123,11 +129,15 @@ class SaslSession(GuardedSession):
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def take_token(self, connection: Connection, token: bytes) -> None:
+        if self.stage is Stage.FAILED:
+            # What came behind the token that failed; the connection ends soon.
+            return
         try:
             answer, _ = self._step(connection.node, connection, token)
         except AuthenticationFailed as failure:
             # Between bare tokens there is no way to say why.
-            connection.close(f"failed to authenticate with {self._mechanism}: {failure}")
+            reason = f"failed to authenticate with {self._mechanism}: {failure}"
+            self._end_later(connection.node, lambda: connection.close(reason))
         else:
             connection.send(_LENGTH.pack(len(answer)) + answer)
 
@@ -141,6 +151,7 @@ class SaslSession(GuardedSession):
         counts = self._gatekeeper.counts
         try:
             self._check_same_mechanism()
+            _check_size(token)
             answer = self._exchange.step(token)
             user = self._exchange.user
             if user is None:
@@ -189,7 +200,7 @@ class SaslSession(GuardedSession):
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 
     def _refuse(self, node: Node, context: RequestContext, response: Message, reason: str) -> None:
-        """Answer, and end the connection; guessing many passwords in a row takes its time."""
+        """Answer, and end the connection."""
         self.stage = Stage.FAILED
 
         def finish() -> None:
@@ -197,7 +208,16 @@ class SaslSession(GuardedSession):
                 context.reply(response)
                 context.connection.close(reason)
 
-        node.timers.call_after(self._gatekeeper.failed_authentication_delay_ms / 1000, finish)
+        context.on_abandoned = self._end_later(node, finish).cancel
+
+    def _end_later(self, node: Node, finish: Callable[[], None]) -> Timer:
+        """Guessing many passwords in a row takes its time."""
+        return node.timers.call_after(self._gatekeeper.delay_after_failure(self.host), finish)
+
+
+def _check_size(token: bytes) -> None:
+    if len(token) > MAX_TOKEN_BYTES:
+        raise AuthenticationFailed(f"its token has {len(token)} bytes, more than {MAX_TOKEN_BYTES}")
 
 
 def refuse_authentication(code: ErrorCode) -> SaslAuthenticateResponse:

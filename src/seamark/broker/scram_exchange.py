@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 
 from seamark.broker.sasl_exchange import AuthenticationFailed
-from seamark.broker.scram_credentials import HASHES
+from seamark.broker.scram_credentials import HASHES, ScramCredential
 from seamark.broker.security_users import Users
 
 # gs2 header without channel binding, user, nonce; extensions may follow and are not looked at.
@@ -38,6 +38,7 @@ class ScramExchange:
         self._users = users
         self._make_nonce = make_nonce
         self._claimed = ""
+        self._credential: ScramCredential | None = None
         self._header = ""
         self._nonce = ""
         # The client's and the server's first messages, which the proof covers.
@@ -62,7 +63,7 @@ class ScramExchange:
         if found["authorization"] is not None and _unescaped(found["authorization"]) != self._claimed:
             sentence = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailed(sentence, public=sentence)
-        credential = self._users.credential(self._claimed, self._hash_name)
+        credential = self._credential = self._users.credential(self._claimed, self._hash_name)
         self._header = found["header"]
         self._nonce = found["nonce"] + self._make_nonce()
         salt = base64.b64encode(credential.salt).decode()
@@ -78,7 +79,8 @@ class ScramExchange:
             raise AuthenticationFailed("the client's final SCRAM message is bound to another channel")
         if not hmac.compare_digest(found["nonce"], self._nonce):
             raise AuthenticationFailed("the client's final SCRAM message has another nonce")
-        credential = self._users.credential(self._claimed, self._hash_name)
+        credential = self._credential
+        assert credential is not None
         signed = f"{self._messages},{found['without_proof']}".encode()
         signature = hmac.digest(credential.stored_key, signed, self._hash_name)
         proof = _decoded(found["proof"])

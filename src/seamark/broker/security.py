@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from seamark.address_failures import AddressFailures
 from seamark.broker.acl_rules import Acl, PatternType, PermissionType
 from seamark.broker.acl_table import AclTable
 from seamark.broker.sasl_exchange import Exchange
@@ -25,7 +27,9 @@ from seamark.broker.security_sessions import GuardedSession, Session
 from seamark.broker.security_settings import SETTING_KEYS, forget_secrets, with_settings
 from seamark.broker.security_tls import Tls
 from seamark.broker.security_users import Users, check_user
+from seamark.counts import counted
 from seamark.errors import ConfigError
+from seamark.log_limits import LogLimits
 
 if TYPE_CHECKING:
     from seamark.broker.cluster import Cluster
@@ -45,8 +49,17 @@ __all__ = [
 _log = logging.getLogger("seamark.broker")
 
 MECHANISMS = (PLAIN, *HASHES)
-# The name of the access rules' section in the broker's state.
-_SECTION = "acls"
+# The section of the broker's state that holds the access rules which requests created.
+_CREATED = "created_acls"
+# The section of earlier versions, which held the rules given at start among them.
+_MIXED = "acls"
+# Failed logins of an address that are answered after connection.failed.authentication.delay.ms; each further one takes
+# twice as long as the one before, up to so many times that delay. A pause of so many seconds starts over.
+_FAILURES_AT_ONCE = 10
+_LONGEST_DELAY = 32
+_FAILURES_FORGOTTEN_S = 60.0
+# Rules that a log line names.
+_NAMED_RULES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +129,15 @@ class Gatekeeper:
         self.mechanisms = said.mechanisms
         self.super_users = frozenset(said.super_users)
         self.max_reauth_ms = said.max_reauth_ms
-        self.failed_authentication_delay_ms = said.failed_authentication_delay_ms
+        self._failure_delay_s = said.failed_authentication_delay_ms / 1000
+        self._failures = AddressFailures(time.monotonic, forgotten_after=_FAILURES_FORGOTTEN_S)
+        self.log_limits = LogLimits(logging.getLogger("seamark.broker.authorizer"))
         self.sasl_max_receive_bytes = said.sasl_max_receive_bytes
         self.counts = _Counts()
         # None while rights are not checked.
         self.acls: AclTable | None = None
+        self._given_acls = frozenset(said.acls or ())
+        self._created_acls: set[Acl] = set()
         if said.acls is not None:
             self.acls = AclTable(said.acls, is_open_without_rules=said.allow_everyone_if_no_acl_found)
         self._users = said.users if isinstance(said.users, Users) else Users({}, ())
@@ -153,17 +170,49 @@ class Gatekeeper:
     def new_exchange(self, mechanism: str) -> Exchange:
         return PlainExchange(self._users) if mechanism == PLAIN else ScramExchange(mechanism, self._users)
 
-    # -- access rules that requests add and remove outlive the process
+    def delay_after_failure(self, host: str) -> float:
+        """How long the refusal of a login from this address is held back; counts it."""
+        beyond = max(0, self._failures.note(host) - _FAILURES_AT_ONCE)
+        return self._failure_delay_s * min(1 << min(beyond, 16), _LONGEST_DELAY)
+
+    # -- access rules that requests create outlive the process; those given at start are as they were given
 
     def restore(self, cluster: Cluster) -> None:
-        """Take up the rules of an earlier process, beside those that this one was started with."""
-        if self.acls is not None:
-            self.acls.add(Acl.from_json(found) for found in cluster.state.sections.get(_SECTION, ()))
+        """Take up the rules that requests created in an earlier process, beside those that this one was started
+        with.
+        """
+        if self.acls is None:
+            return
+        sections = cluster.state.sections
+        if _MIXED in sections:
+            self._take_apart(sections)
+        self._created_acls = {Acl.from_json(found) for found in sections.setdefault(_CREATED, [])}
+        self.acls.add(self._created_acls)
+
+    def _take_apart(self, sections: dict[str, Any]) -> None:
+        """Earlier versions saved the rules given at start with the others: what is not given now may be either."""
+        kept = [rule for rule in map(Acl.from_json, sections.pop(_MIXED)) if rule not in self._given_acls]
+        sections[_CREATED] = [rule.to_json() for rule in kept]
+        if kept:
+            named = "; ".join(map(str, kept[:_NAMED_RULES])) + ("; …" if len(kept) > _NAMED_RULES else "")
+            _log.warning(
+                "%s of the state file %s not among those given at start and stay in effect as if requests had created "
+                "them: an earlier version did not tell the two apart. Delete what was meant to be revoked: %s",
+                counted(len(kept), "access rule"),
+                "is" if len(kept) == 1 else "are",
+                named,
+            )
+
+    def is_given(self, rule: Acl) -> bool:
+        """Whether the broker was started with this rule, so that no request can remove it."""
+        return rule in self._given_acls
 
     def change_acls(self, cluster: Cluster, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
-        """Change the rules; with a data directory the change is durable on return."""
+        """Change the rules that requests created; with a data directory the change is durable on return."""
         assert self.acls is not None
-        self.acls.remove(remove)
-        self.acls.add(add)
-        cluster.state.sections[_SECTION] = [rule.to_json() for rule in sorted(self.acls)]
+        removed, added = set(remove), set(add)
+        self._created_acls = (self._created_acls - removed) | added
+        self.acls.remove(removed - self._given_acls)
+        self.acls.add(added)
+        cluster.state.sections[_CREATED] = [rule.to_json() for rule in sorted(self._created_acls)]
         cluster.save()

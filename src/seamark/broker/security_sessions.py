@@ -24,6 +24,8 @@ _log = logging.getLogger("seamark.broker.authorizer")
 ANONYMOUS = "User:ANONYMOUS"
 # Answers that a session keeps; a client that asks about more things than this is asked anew about all of them.
 _KEPT_DECISIONS = 2000
+# Longer names are asked about each time, and cut in the log: no topic has one, and a group's could have 32 kB.
+_KEPT_NAME_CHARACTERS = 256
 _MAPPED_IPV4 = "::ffff:"
 
 
@@ -79,7 +81,9 @@ class GuardedSession(Session):
             try:
                 self.become(f"User:{subject_of(certificate)}")
             except BadCertificate as error:
-                _log.warning("the client at %s stays %s: %s", host, ANONYMOUS, error)
+                self._gatekeeper.log_limits.write(
+                    logging.WARNING, host, f"stays {ANONYMOUS}: {error}", about=f"the client at {host} "
+                )
 
     def become(self, principal: str) -> None:
         gatekeeper = self._gatekeeper
@@ -98,17 +102,23 @@ class GuardedSession(Session):
         decision = self._decisions.get(question)
         if decision is None:
             decision = acls.allows(self.principal, self.host, *question)
-            self._decisions[question] = decision
-            _log.log(
-                logging.DEBUG if decision else logging.INFO,
-                "%s from %s is %s %s on %s %s",
-                self.principal,
-                self.host,
-                "allowed" if decision else "denied",
-                operation.name,
-                resource_type.name,
-                name,
-            )
+            if len(name) <= _KEPT_NAME_CHARACTERS:
+                self._decisions[question] = decision
+            if not decision or _log.isEnabledFor(logging.DEBUG):
+                self._tell(decision, operation, resource_type, name)
         if not decision:
             self._gatekeeper.counts.denials += 1
         return decision
+
+    def _tell(self, decision: bool, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        asked = f"{operation.name} on {resource_type.name}"
+        if len(name) > _KEPT_NAME_CHARACTERS:
+            name = f"{name[:_KEPT_NAME_CHARACTERS]}…"
+        if decision:
+            _log.debug("%s from %s is allowed %s %s", self.principal, self.host, asked, name)
+        else:
+            # The name is the client's own and must not make it another cause.
+            sentence = f"is denied {asked}"
+            self._gatekeeper.log_limits.write(
+                logging.INFO, self.host, sentence, about=f"{self.principal} from {self.host} ", detail=f" {name}"
+            )

@@ -49,6 +49,7 @@ _PLAIN_KEYS = frozenset(
         "allow.everyone.if.no.acl.found",
         "seamark.users.file",
         "seamark.metrics.listen",
+        "seamark.metrics.allowed.hosts",
         "seamark.log.format",
         "offsets.zookeeper.connect",
     }

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
-
 HANDSHAKE_SECONDS = 10.0
+# OpenSSL's words for a client that speaks something else.
+_NOT_TLS = ("wrong version number", "http request", "https proxy request")
 # What a client may send before it is listened to, in a turn or two of the event loop.
 MAX_EARLY_BYTES = 1 << 20
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -162,7 +162,8 @@ class TlsGate(asyncio.Protocol):
     def close(self, reason: str, *, level: int = logging.INFO) -> None:
         if not self._is_closed:
             self._is_closed = True
-            _log.log(level, "closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            about = f"closed connection of {self.peer_host}:{self.peer_port}: it "
+            self._node.log_limits.write(level, self.peer_host, reason, about=about)
             if self._task is not None:
                 self._task.cancel()
             if self._transport is not None:
@@ -214,5 +215,8 @@ class TlsGate(asyncio.Protocol):
 def _why(error: OSError) -> str:
     reason = getattr(error, "reason", None)
     if isinstance(reason, str):
-        return reason.replace("_", " ").lower()
+        words = reason.replace("_", " ").lower()
+        if words in _NOT_TLS:
+            return f"what it sent is not TLS ({words}; security.protocol of the client may be wrong)"
+        return words
     return str(error) or "it ended the connection"

@@ -32,6 +32,7 @@ from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
 from seamark.errors import ConfigError, UsageError
+from seamark.log_limits import LogLimits
 from seamark.storage.errors import DiskFull, LogError
 from seamark.storage.settings import Durability
 
@@ -69,6 +70,8 @@ class BrokerServer:
         self.settings = BrokerSettings(settings)
         self.security = Gatekeeper(security, self.settings.given)
         forget_secrets(self.settings.given)
+        # For lines about what clients do.
+        self.log_limits = LogLimits(_log)
         self.metrics = MetricsEndpoint(self)
         self._log_lines = LogLines(self.settings.given.get(LOG_FORMAT))
         address = parse_address("listen", listen)

@@ -8,7 +8,6 @@ file, never from the command line, where others could read it.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import re
 import signal
@@ -22,6 +21,7 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
 from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
 from seamark.errors import MissingExtra, UsageError
+from seamark.http_hosts import AllowedHosts, is_loopback
 
 if TYPE_CHECKING:
     from seamark.dashboard.sight import Limits
@@ -54,6 +54,14 @@ _Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certif
 _Proxy = Annotated[
     bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front: other addresses may be listened at.")
 ]
+_AllowedHost = Annotated[
+    list[str],
+    typer.Option(
+        "--allowed-host",
+        metavar="NAME",
+        help="A name to be asked by, beside addresses and localhost; may be repeated.",
+    ),
+]
 _AlertUrl = Annotated[
     str,
     typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook that is told of trouble."),
@@ -80,6 +88,7 @@ def dashboard(
     tls_cert: _Certificate = "",
     tls_key: _Key = "",
     behind_proxy: _Proxy = False,
+    allowed_host: _AllowedHost = [],  # noqa: B006
     alert_url: _AlertUrl = "",
     alert_over: _AlertOver = [],  # noqa: B006
     bootstrap: Bootstrap = "",
@@ -96,6 +105,7 @@ def dashboard(
     if bool(tls_cert) != bool(tls_key):
         raise UsageError("--tls-cert and --tls-key belong together")
     check_listen(listen, is_secured=bool(tls_cert) or behind_proxy)
+    hosts = AllowedHosts(listen.rpartition(":")[0].strip("[]"), allowed_host)
     configs = clusters(cluster, bootstrap, config, option)
     limits = limits_of(alert_over)
     given = given_token(token_file)
@@ -142,9 +152,11 @@ def dashboard(
             sights.append(sight)
         made = Dashboard(
             sights, Access(token, time.monotonic), wording, plans=directory / "plans" if allow_changes else None,
-            is_secure=bool(tls_cert) or behind_proxy,
+            is_secure=bool(tls_cert) or behind_proxy, hosts=hosts, is_behind_proxy=behind_proxy,
         )  # fmt: skip
-        server = stack.enter_context(Server(made, listen, certificate=tls_cert, key=tls_key))
+        server = stack.enter_context(
+            Server(made, listen, certificate=tls_cert, key=tls_key, is_behind_proxy=behind_proxy)
+        )
         for sight in sights:
             sight.start()
         url = f"{'https' if tls_cert else 'http'}://{server.address}"
@@ -159,11 +171,7 @@ def check_listen(listen: str, *, is_secured: bool) -> None:
     host = host.strip("[]")
     if not host or not port.isdecimal():
         raise UsageError(f"--listen {listen}: it must be HOST:PORT, for example 127.0.0.1:8080")
-    try:
-        is_local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_local = host == "localhost"
-    if not is_local and not is_secured:
+    if not is_loopback(host) and not is_secured:
         raise UsageError(
             f"--listen {listen}: others can reach that address, so give --tls-cert and --tls-key, or --behind-proxy if "
             "something with TLS stands before it"

@@ -28,6 +28,12 @@ _Reset = Annotated[
         help="Where a partition without a commit is counted from; it has no lag if not given.",
     ),
 ]
+_AllowedHost = Annotated[
+    list[str],
+    typer.Option(
+        "--allowed-host", metavar="NAME", help="A name to be asked by, beside addresses and localhost; may be repeated."
+    ),
+]
 # Looks that failed for so many intervals make it unhealthy.
 _MISSED = 5
 
@@ -41,9 +47,10 @@ def exporter(
     listen: _Listen = "127.0.0.1:9308",
     every: _Every = "15s",
     reset: _Reset = "",
+    allowed_host: _AllowedHost = [],  # noqa: B006 - typer wants the default itself
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
-    option: Options = [],  # noqa: B006 - typer wants the default itself
+    option: Options = [],  # noqa: B006
 ) -> None:
     """Serve the lag of groups to Prometheus.
 
@@ -61,7 +68,9 @@ def exporter(
         signal.signal(number, lambda *_: ended.set())
     with Admin(client_config(bootstrap, config, option)) as admin:
         poller = Poller(admin, groups=names, every=seconds, reset=reset or None)
-        with HttpPages(lambda path: page(poller, path, seconds), listen, name="seamark-exporter") as pages:
+        with HttpPages(
+            lambda path: page(poller, path, seconds), listen, name="seamark-exporter", allowed_hosts=allowed_host
+        ) as pages:
             poller.start()
             typer.echo(f"ready metrics=http://{pages.address}/metrics")
             ended.wait()

@@ -6,6 +6,7 @@ is then replaced by a new one before that, so a request never meets an expired s
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,16 @@ from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from seamark.wire.schema import Message
+
+
+async def _off_the_loop(make: Callable[[bytes], bytes], challenge: bytes) -> bytes:
+    """The broker says how often the password is hashed; all clients of the process share the loop's thread."""
+    try:
+        made = asyncio.get_running_loop().run_in_executor(None, make, challenge)
+    except RuntimeError:
+        # The program ends and there are no more threads to be had; what producers still hold wants this connection.
+        return make(challenge)
+    return await made
 
 
 class SaslConversation:
@@ -55,7 +66,7 @@ class SaslConversation:
         try:
             scram = ScramClient(user.mechanism, user.username, user.password, nonce)
             challenge = await self._step(scram.first_message())
-            outcome = await self._step(scram.final_message(challenge))
+            outcome = await self._step(await _off_the_loop(scram.final_message, challenge))
             scram.verify(outcome)
         except ScramError as error:
             raise self._failed(str(error)) from None

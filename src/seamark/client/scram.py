@@ -15,8 +15,11 @@ import stringprep
 import unicodedata
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-# Kafka refuses fewer than 4096 iterations for both; a challenge of hundreds of millions would hang the client.
-_ITERATIONS = (4096, 10_000_000)
+# Kafka refuses fewer than 4096 iterations for both, and more than 16,384 when a password is set. Other brokers may ask
+# for more; a million take about half a second of a core.
+LEAST_ITERATIONS = 4096
+MOST_ITERATIONS = 1_000_000
+_NOT_TAKEN = f"not from {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}, which is what this client takes from a broker"
 # n,, : no channel binding, no other identity to act for.
 _NO_BINDING = "n,,"
 
@@ -40,7 +43,7 @@ class ScramClient:
         return (_NO_BINDING + self._first_bare).encode()
 
     def final_message(self, challenge: bytes) -> bytes:
-        """The proof for the server's nonce, salt and iteration count."""
+        """The proof for the server's nonce, salt and iteration count; slow on purpose, so not for an event loop."""
         server_first = _text(challenge)
         fields = _fields(server_first)
         nonce, salt, iterations = self._read_challenge(fields)
@@ -76,8 +79,11 @@ class ScramClient:
         if not salt:
             raise ScramError("the broker sent no salt")
         count = fields.get("i", "")
-        if not (count.isascii() and count.isdigit()) or not _ITERATIONS[0] <= int(count) <= _ITERATIONS[1]:
-            raise ScramError(f"the iteration count {count[:20]!r} is not from {_ITERATIONS[0]} to {_ITERATIONS[1]}")
+        # The length first: Python is slow, and refuses, to read numbers of thousands of digits.
+        if not (count.isascii() and count.isdigit()) or len(count) > len(str(MOST_ITERATIONS)):
+            raise ScramError(f"the iteration count {count[:20]!r} is {_NOT_TAKEN}")
+        if not LEAST_ITERATIONS <= int(count) <= MOST_ITERATIONS:
+            raise ScramError(f"the iteration count {count} is {_NOT_TAKEN}")
         return nonce, salt, int(count)
 
     def _mac(self, key: bytes, message: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Who may see the pages: a token to log in with, sessions in memory, and a second secret in every form.
 
-The token is compared in constant time and guesses are slowed down for everybody together. A session is a random name in
+The token is compared in constant time. An address that sends wrong ones has to wait, longer each time; no other address
+is kept out by that. A session is a random name in
 a cookie that scripts cannot read and other sites cannot send. A POST must carry the session's form secret and, where
 the browser says where it comes from, come from this site.
 
@@ -14,10 +15,11 @@ import hmac
 import secrets
 import threading
 import urllib.parse
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from seamark.address_failures import AddressFailures
 from seamark.errors import ConfigError
 
 SESSION_COOKIE = "seamark-session"
@@ -25,9 +27,11 @@ LOGIN_COOKIE = "seamark-login"
 SESSION_S = 12 * 3600.0
 MOST_SESSIONS = 1000
 SHORTEST_TOKEN = 16
-# Wrong tokens that are answered within a minute; after that nobody can log in until the minute is over.
-_GUESSES = 10
-_GUESS_WINDOW_S = 60.0
+# Wrong tokens of an address that are answered at once. With each further one the address waits twice as long as
+# before, from a second to a minute; after ten minutes without one it starts over.
+_GUESSES = 5
+_LONGEST_WAIT_S = 60.0
+_FORGOTTEN_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +54,28 @@ class Access:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._wrong: deque[float] = deque(maxlen=_GUESSES)
+        self._wrong = AddressFailures(clock, forgotten_after=_FORGOTTEN_S)
         self._lock = threading.Lock()
 
-    def is_slowed(self) -> bool:
-        """Whether there were so many wrong tokens that none is looked at for now."""
+    def wait_s(self, address: str) -> float:
+        """How long no token from this address is looked at, after too many wrong ones."""
         with self._lock:
-            return len(self._wrong) == _GUESSES and self._clock() - self._wrong[0] < _GUESS_WINDOW_S
+            count, age = self._wrong.of(address)
+        if count < _GUESSES:
+            return 0.0
+        return max(0.0, min(1 << min(count - _GUESSES, 16), _LONGEST_WAIT_S) - age)
 
-    def log_in(self, token: str) -> str | None:
-        """The name of a new session, or None if that is not the token or nobody may guess now."""
-        if self.is_slowed():
+    def log_in(self, token: str, address: str) -> str | None:
+        """The name of a new session, or None if that is not the token or the address has to wait."""
+        if self.wait_s(address):
             return None
         if not hmac.compare_digest(_digest(token), self._token):
             with self._lock:
-                self._wrong.append(self._clock())
+                self._wrong.note(address)
             return None
         name = secrets.token_urlsafe(32)
         with self._lock:
+            self._wrong.forget(address)
             self._sessions[name] = Session(secrets.token_urlsafe(32), self._clock() + SESSION_S)
             while len(self._sessions) > MOST_SESSIONS:
                 self._sessions.popitem(last=False)

@@ -1,12 +1,14 @@
 """The web application: which address is which page, who may see it, and what every answer carries.
 
-Only this file and ``serving`` know the web framework. Every page but the login needs a session; every POST needs the
-session's form secret; a page that changes something exists only where changes are allowed. An error is a page with its
-sentence.
+Only this file, ``response_headers``, ``http_limits`` and ``serving`` know the web framework. Every page but the login
+needs a session; every POST needs the session's form secret; a page that changes something exists only where changes are
+allowed. An error is a page with its sentence.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +20,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from seamark.counts import counted
 from seamark.dashboard import access as access_rules
 from seamark.dashboard.access import LOGIN_COOKIE, SESSION_COOKIE, SESSION_S, Access, Session
 from seamark.dashboard.changes import Changes
@@ -26,6 +30,7 @@ from seamark.dashboard.changes_pages import applied_page, changes_page, plan_pag
 from seamark.dashboard.clusters_page import clusters_page, error_page, login_page
 from seamark.dashboard.group_page import group_page
 from seamark.dashboard.groups_page import groups_page
+from seamark.dashboard.http_limits import HEALTH
 from seamark.dashboard.layout import Context
 from seamark.dashboard.listing import Query
 from seamark.dashboard.live import Streams
@@ -35,6 +40,8 @@ from seamark.dashboard.topics_page import ORDERS as TOPIC_ORDERS
 from seamark.dashboard.topics_page import Topics, topic_page, topics_page
 from seamark.dashboard.wording import Wording
 from seamark.errors import SeamarkError, UsageError
+from seamark.http_hosts import AllowedHosts
+from seamark.log_limits import LogLimits
 from seamark.plans import PlanRefused
 
 _STATIC = Path(__file__).with_name("static")
@@ -47,7 +54,10 @@ ActionOf = Callable[[Context, Form], str]
 
 
 class Dashboard:
-    """The application of several clusters; ``plans`` is where applied plans are kept, None forbids changes."""
+    """The application of several clusters; ``plans`` is where applied plans are kept, None forbids changes.
+
+    Behind a proxy a client's address is the last one in ``X-Forwarded-For``, which the proxy has written.
+    """
 
     def __init__(
         self,
@@ -55,14 +65,19 @@ class Dashboard:
         access: Access,
         wording: Wording,
         *,
+        hosts: AllowedHosts,
         plans: Path | None = None,
         is_secure: bool = False,
+        is_behind_proxy: bool = False,
     ) -> None:
         self.streams = Streams()
         self._sights = {sight.name: sight for sight in sights}
         self._access = access
         self._wording = wording
+        self._hosts = hosts
         self._is_secure = is_secure
+        self._is_behind_proxy = is_behind_proxy
+        self._log_limits = LogLimits(logging.getLogger("seamark.dashboard"))
         self._topics = {name: Topics(sight.admin) for name, sight in self._sights.items()}
         self._changes: dict[str, Changes] = {}
         if plans is not None:
@@ -71,13 +86,39 @@ class Dashboard:
                 for name, sight in self._sights.items()
             }
         inner = Starlette(routes=self._routes(), exception_handlers={Exception: _broken})
+        self._inner = inner
         # Around everything, so that answers to errors carry the headers too.
-        self.app = ResponseHeaders(inner, is_secure=is_secure)
+        self.app = ResponseHeaders(self._checked, is_secure=is_secure)
+
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application, for requests that are meant for this site."""
+        app: ASGIApp = self._inner
+        if scope["type"] == "http" and scope["path"] != HEALTH:
+            request = Request(scope)
+            host = request.headers.get("host", "")
+            if not self._hosts.allow(host):
+                self._tell(request, "asked for a host name that is not allowed", detail=f": {host[:100]!r}")
+                sentence = f"this dashboard is not known as {host[:100]!r}: start it with --allowed-host and that name"
+                app = _refusal(sentence, 421, _theme(request))
+            elif not scope["path"].startswith("/"):
+                app = _refusal("the request names no page of this site", 400, _theme(request))
+        await app(scope, receive, send)
+
+    def _tell(self, request: Request, sentence: str, *, detail: str = "") -> None:
+        address = self._address_of(request)
+        self._log_limits.write(logging.WARNING, address, sentence, about=f"the client at {address} ", detail=detail)
+
+    def _address_of(self, request: Request) -> str:
+        if self._is_behind_proxy:
+            told = ",".join(request.headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
+            if told:
+                return told[:100]
+        return request.client.host if request.client else "unknown"
 
     def _routes(self) -> list[Route | Mount]:
         routes: list[Route | Mount] = [
             Route("/", self._home, methods=["GET"]),
-            Route("/healthz", self._healthz, methods=["GET"]),
+            Route(HEALTH, self._healthz, methods=["GET"]),
             Route("/login", self._login, methods=["GET"]),
             Route("/login", self._log_in, methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
@@ -237,10 +278,16 @@ class Dashboard:
             return _refusal("the form is not from this page", 403, _theme(request))
         if not self._access.is_login_form(cookie, _one(form, "secret")):
             return self._login_answer(request, "The page was too old: try again.", 403)
-        if self._access.is_slowed():
-            return self._login_answer(request, "Too many wrong tokens: wait a minute.", 429)
-        name = self._access.log_in(_one(form, "token").strip())
+        address = self._address_of(request)
+        wait_s = math.ceil(self._access.wait_s(address))
+        if wait_s:
+            sentence = f"Too many wrong tokens from your address: wait {counted(wait_s, 'second')}."
+            answer = self._login_answer(request, sentence, 429)
+            answer.headers["Retry-After"] = str(wait_s)
+            return answer
+        name = self._access.log_in(_one(form, "token").strip(), address)
         if name is None:
+            self._tell(request, "sent a wrong token")
             return self._login_answer(request, "That is not the token.", 403)
         response = RedirectResponse("/", 303)
         self._set_cookie(response, SESSION_COOKIE, name, int(SESSION_S))

@@ -1,33 +1,76 @@
-"""Serves the application on a thread of its own: an address that is known before the first request, and a clean end."""
+"""Serves the application on a thread of its own: an address that is known before the first request, and a clean end.
+
+What clients may cost is bounded by ``http_limits``; what uvicorn would log of each bad request is not logged.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import uvicorn
 
 from seamark.dashboard.app import Dashboard
+from seamark.dashboard.http_limits import (
+    MAX_HEAD_BYTES,
+    MOST_CONNECTIONS,
+    MOST_OF_AN_ADDRESS,
+    BoundedHttp,
+    HttpConnections,
+    LimitedRequests,
+)
 from seamark.errors import ConfigError
 from seamark.http_pages import address_of
 
-# Requests at a time; more are answered with 503 at once.
-_MOST_REQUESTS = 300
 _END_S = 3
+# From the connection to the end of the TLS handshake.
+_HANDSHAKE_S = 5.0
+
+
+class _Uvicorn(uvicorn.Server):
+    """As uvicorn's, with a limit for TLS handshakes; connections are counted from their end on."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state={}, _loop=loop
+            )
+            return made
+
+        handshake = None if config.ssl is None else _HANDSHAKE_S
+        self.servers = [
+            await loop.create_server(
+                protocol, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=handshake
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
 
 class Server:
-    """``dashboard`` at ``listen``; port 0 picks a free one, which ``address`` tells."""
+    """``dashboard`` at ``listen``; port 0 picks a free one, which ``address`` tells.
 
-    def __init__(self, dashboard: Dashboard, listen: str, *, certificate: str = "", key: str = "") -> None:
+    Behind a proxy all clients come from one address, so that addresses have no limit of their own.
+    """
+
+    def __init__(
+        self, dashboard: Dashboard, listen: str, *, certificate: str = "", key: str = "", is_behind_proxy: bool = False
+    ) -> None:
         host, port = address_of(listen)
         self._dashboard = dashboard
+        connections = HttpConnections(MOST_CONNECTIONS if is_behind_proxy else MOST_OF_AN_ADDRESS)
         config = uvicorn.Config(
-            dashboard.app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
-            proxy_headers=False, limit_concurrency=_MOST_REQUESTS, timeout_graceful_shutdown=_END_S,
+            LimitedRequests(dashboard.app, connections), http=partial(BoundedHttp, connections),  # type: ignore[arg-type]
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES, log_level="error", access_log=False, server_header=False,
+            lifespan="off", ws="none", proxy_headers=False, timeout_graceful_shutdown=_END_S,
             ssl_certfile=certificate or None, ssl_keyfile=key or None,
         )  # fmt: skip
         try:
@@ -41,7 +84,7 @@ class Server:
         except OSError as error:
             raise ConfigError("listen", listen, f"cannot be listened at: {error.strerror}") from None
         self._host = host
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config)
         # Signals stay with whoever waits: uvicorn takes them on the main thread only.
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="seamark-dashboard", daemon=True

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from types import TracebackType
 from typing import Protocol, Self
@@ -53,7 +54,8 @@ class HealthServer:
     """Serves the health of ``consumer`` at ``listen``; port 0 picks a free one, which ``address`` tells.
 
     ``max_stall`` and ``max_commit_failing`` are seconds after which a record that holds its partition back, or commits
-    that are refused, make the consumer unhealthy.
+    that are refused, make the consumer unhealthy. On a loopback address requests must name an address, ``localhost`` or
+    one of ``allowed_hosts`` as their host; elsewhere only if ``allowed_hosts`` are given.
     """
 
     def __init__(
@@ -63,16 +65,18 @@ class HealthServer:
         *,
         max_stall: float = 900.0,
         max_commit_failing: float = 120.0,
+        allowed_hosts: Iterable[str] = (),
     ) -> None:
         self._consumer = consumer
         self._max_stall = max_stall
         self._max_commit_failing = max_commit_failing
         address_of(listen)
         self._listen = listen
+        self._allowed_hosts = tuple(allowed_hosts)
         self._pages: HttpPages | None = None
 
     def start(self) -> Self:
-        self._pages = HttpPages(self._page, self._listen, name="seamark-health")
+        self._pages = HttpPages(self._page, self._listen, name="seamark-health", allowed_hosts=self._allowed_hosts)
         return self
 
     @property

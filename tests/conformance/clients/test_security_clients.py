@@ -15,6 +15,9 @@ import pytest
 from seamark.broker import Broker
 from seamark.broker.event_loop import new_event_loop
 from seamark.broker.security import Acl, Security, Tls
+from seamark.wire.frames import encode_request
+from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.capture import Wire
 from tests.support.certificates import Authority
 
@@ -207,6 +210,28 @@ def test_sasl_over_tls(tls, authority):
         assert round_trip_with_kafka_python(broker.bootstrap, "sasl-over-tls", **options) == b"value"
 
 
+def test_who_logs_in_is_the_principal_and_not_the_certificate_which_is_still_needed(
+    authority, server_certificate, client_certificate
+):
+    mutual = Tls(server_certificate.both, client_ca=authority.certificate)
+    security = Security(tls=mutual, users=USERS, mechanisms=["PLAIN"], super_users=["User:CN=alice,O=Seamark"])
+    handshake = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "tests")
+    login = encode_request(SaslAuthenticateRequest(auth_bytes=b"\0bob\0b0b"), 1, 2, "tests")
+    with Broker(security=security) as broker:
+        host, port = broker.bootstrap.split(":")
+        context = trusting(authority, client_certificate)
+        context.check_hostname = False
+        with socket.create_connection((host, int(port)), 10) as raw, context.wrap_socket(raw) as client:
+            for frame in (handshake, login):
+                client.sendall(frame)
+                assert client.recv(4096)
+            (connection,) = broker._server.nodes[0].connections._open
+            assert connection.session.principal == "User:bob"
+            assert not connection.session.is_unrestricted
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            ask_over_tls(broker.bootstrap, trusting(authority))
+
+
 def test_large_answers_pass_through_tls(tls, authority):
     # Larger than a send buffer and than a TLS record, so that they are cut in pieces.
     with Broker(security=Security(tls=tls), settings={"message.max.bytes": 6_000_000}) as broker:
@@ -235,7 +260,7 @@ def test_plain_bytes_on_a_tls_port_close_with_one_line(tls, caplog):
     with Broker(security=Security(tls=tls)) as broker, Wire(broker.bootstrap) as wire:
         wire.send(API_VERSIONS)
         wait_for_line(caplog, "TLS handshake")
-        assert caplog.text.count("did not complete the TLS handshake") == 1
+        assert caplog.text.count("did not complete the TLS handshake: what it sent is not TLS") == 1
         assert caplog.text.count("closed connection") == 1
 
 
@@ -244,7 +269,7 @@ def test_tls_on_a_plain_port_closes_with_one_line(authority, caplog):
     with Broker() as broker:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             ask_over_tls(broker.bootstrap, trusting(authority))
-        assert caplog.text.count("sent something that is no request") == 1
+        assert caplog.text.count("began a TLS handshake on a port without TLS") == 1
 
 
 def test_connections_that_never_shake_hands_count_as_connections(tls, authority):

@@ -158,6 +158,31 @@ def test_plain_takes_the_right_password(authorization_id):
     assert exchange.user == "alice"
 
 
+def test_no_login_runs_the_slow_hash_whatever_it_holds(monkeypatch):
+    calls = []
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda *_: calls.append(1))
+    for user in ("alice", "nobody"):
+        with pytest.raises(AuthenticationFailed):
+            PlainExchange(USERS).step(f"\0{user}\0wrong".encode())
+        ScramExchange("SCRAM-SHA-256", USERS).step(f"n,,n={user},r=x".encode())
+    assert PlainExchange(USERS).step("\0alice\0pässword, with = signs".encode()) == b""
+    assert not calls
+
+
+def test_an_unknown_user_costs_as_many_hashes_as_a_known_one(monkeypatch):
+    calls = []
+    digest = hmac.digest
+    monkeypatch.setattr(hmac, "digest", lambda *given: calls.append(1) or digest(*given))
+    counts = []
+    for user in ("alice", "nobody"):
+        with pytest.raises(AuthenticationFailed):
+            PlainExchange(USERS).step(f"\0{user}\0wrong".encode())
+        ScramExchange("SCRAM-SHA-256", USERS).step(f"n,,n={user},r=x".encode())
+        counts.append(len(calls))
+        calls.clear()
+    assert counts[0] == counts[1] > 0
+
+
 def test_nothing_that_is_kept_shows_the_password():
     users = Users({"alice": "tr0ub4dor"}, ["PLAIN", *MECHANISMS])
     shown = repr(users) + repr(users.__dict__) + repr(users.credential("alice", "sha256"))

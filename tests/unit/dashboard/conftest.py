@@ -18,6 +18,7 @@ from seamark.dashboard.access import Access
 from seamark.dashboard.app import Dashboard
 from seamark.dashboard.sight import Sight
 from seamark.dashboard.wording import Wording
+from seamark.http_hosts import AllowedHosts
 from seamark.monitor.history import History
 from seamark.monitor.targets import parse_target
 from seamark.topic_partition import TopicPartition
@@ -118,10 +119,11 @@ class MemoryCluster:
 
 
 class Browser:
-    """Follows no redirects; ``secret`` is the form secret of the last page."""
+    """Follows no redirects; ``secret`` is the form secret of the last page, ``address`` where it comes from."""
 
-    def __init__(self, dashboard):
+    def __init__(self, dashboard, address="here"):
         self._app = dashboard.app
+        self._address = address
         self.cookies: dict[str, str] = {}
         self.secret = ""
 
@@ -134,9 +136,9 @@ class Browser:
             given.append(("secret", self.secret))
         return self._ask("POST", address, urllib.parse.urlencode(given).encode(), headers)
 
-    def log_in(self, token=TOKEN):
+    def log_in(self, token=TOKEN, **headers):
         self.get("/login")
-        return self.post("/login", {"token": token})
+        return self.post("/login", {"token": token}, **headers)
 
     def _ask(self, method, address, body, headers):
         path, _, query = address.partition("?")
@@ -147,7 +149,7 @@ class Browser:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": urllib.parse.unquote(path), "raw_path": path.encode(), "query_string": query.encode(),
             "root_path": "", "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-            "client": ("here", 1), "server": ("here", 1),
+            "client": (self._address, 1), "server": ("here", 1),
         }  # fmt: skip
         messages = []
 
@@ -215,8 +217,11 @@ def wording():
 def dashboard_of(sight, wording):
     """Make a dashboard; with ``plans`` changes are allowed."""
 
-    def make(*more, plans=None, is_secure=False, clock=lambda: 0.0):
-        return Dashboard([sight, *more], Access(TOKEN, clock), wording, plans=plans, is_secure=is_secure)
+    def make(*more, plans=None, is_secure=False, clock=lambda: 0.0, is_behind_proxy=False):
+        return Dashboard(
+            [sight, *more], Access(TOKEN, clock), wording, plans=plans, is_secure=is_secure,
+            hosts=AllowedHosts("here"), is_behind_proxy=is_behind_proxy,
+        )  # fmt: skip
 
     return make
 

@@ -4,6 +4,7 @@ import pytest
 
 from seamark.dashboard.access import Access
 from seamark.errors import ConfigError
+from seamark.log_limits import LINES_OF_A_CAUSE
 from tests.unit.dashboard.conftest import TOKEN, Browser
 
 
@@ -40,13 +41,72 @@ def test_over_tls_cookies_are_secure_and_the_browser_is_told_to_stay_with_it(das
     assert answer.headers["strict-transport-security"]
 
 
-def test_wrong_tokens_are_refused_and_after_ten_even_the_right_one_until_a_minute_is_over(dashboard_of):
+def test_an_address_with_wrong_tokens_waits_longer_each_time_and_no_other_does(dashboard_of):
     now = [0.0]
-    browser = Browser(dashboard_of(clock=lambda: now[0]))
-    assert [browser.log_in("wrong" * 5).status for _ in range(10)] == [403] * 10
-    assert browser.log_in().status == 429
-    now[0] = 61.0
-    assert browser.log_in().status == 303
+    dashboard = dashboard_of(clock=lambda: now[0])
+    guesser = Browser(dashboard, "10.0.0.1")
+    assert [guesser.log_in("wrong" * 5).status for _ in range(5)] == [403] * 5
+    waits = []
+    for _ in range(8):
+        refused = guesser.log_in()
+        assert refused.status == 429
+        waits.append(int(refused.headers["retry-after"]))
+        assert Browser(dashboard, "10.0.0.2").log_in().status == 303
+        now[0] += waits[-1]
+        assert guesser.log_in("wrong" * 5).status == 403
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    now[0] += 60
+    assert guesser.log_in().status == 303
+    # The token was right: the count starts over.
+    assert guesser.log_in("wrong" * 5).status == 403
+    assert guesser.log_in().status == 303
+
+
+def test_wrong_tokens_are_told_in_a_few_lines_without_the_token(dashboard_of, caplog):
+    now = [0.0]
+    dashboard = dashboard_of(clock=lambda: now[0])
+    for _ in range(30):
+        now[0] += 60
+        Browser(dashboard, "10.0.0.1").log_in("guess-of-the-tests")
+    assert caplog.messages[0] == "the client at 10.0.0.1 sent a wrong token"
+    assert len(caplog.messages) == LINES_OF_A_CAUSE
+    assert "guess-of-the-tests" not in caplog.text
+
+
+def test_behind_a_proxy_the_address_is_the_one_that_the_proxy_tells(dashboard_of):
+    dashboard = dashboard_of(is_behind_proxy=True)
+    for _ in range(5):
+        Browser(dashboard).log_in("wrong" * 5, x_forwarded_for="10.0.0.2, 10.0.0.1")
+    assert Browser(dashboard).log_in(x_forwarded_for="10.0.0.9, 10.0.0.1").status == 429
+    assert Browser(dashboard).log_in(x_forwarded_for="10.0.0.2").status == 303
+    # Without a proxy the header is anybody's word.
+    dashboard = dashboard_of()
+    for number in range(5):
+        Browser(dashboard).log_in("wrong" * 5, x_forwarded_for=f"10.0.0.{number}")
+    assert Browser(dashboard).log_in(x_forwarded_for="10.0.0.9").status == 429
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example.org", "evil.example.org:1", "here.evil.org", "127.0.0.1.evil.org", "x" * 9999]
+)
+def test_a_name_that_somebody_else_points_at_this_machine_gets_no_page(dashboard_of, host):
+    browser = Browser(dashboard_of())
+    answer = browser.get("/login", host=host)
+    assert answer.status == 421
+    assert "--allowed-host" in answer.text
+    assert "secret" not in answer.text
+    assert len(answer.text) < 5000
+    assert answer.headers["content-security-policy"]
+    assert browser.get("/healthz", host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["here", "HERE:1", "localhost:8088", "127.0.0.1:8088", "[::1]:8088", "192.168.0.7"])
+def test_addresses_and_the_name_that_is_listened_at_are_answered(dashboard_of, host):
+    assert Browser(dashboard_of()).get("/login", host=host).status == 200
+
+
+def test_an_absolute_address_is_no_page(dashboard_of):
+    assert Browser(dashboard_of()).get("http://here/login").status == 400
 
 
 def test_a_session_ends_after_twelve_hours_and_with_the_log_out(dashboard_of, sight):
@@ -111,5 +171,5 @@ def test_a_short_token_is_not_taken():
 def test_only_so_many_sessions_are_kept(monkeypatch):
     monkeypatch.setattr("seamark.dashboard.access.MOST_SESSIONS", 3)
     access = Access(TOKEN, lambda: 0.0)
-    names = [access.log_in(TOKEN) for _ in range(5)]
+    names = [access.log_in(TOKEN, "here") for _ in range(5)]
     assert [access.session(name) is not None for name in names] == [False, False, True, True, True]

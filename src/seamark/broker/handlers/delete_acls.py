@@ -1,5 +1,8 @@
 """DeleteAcls: remove the access rules that any of the filters means; each filter is answered with the rules it
 removed.
+
+Kafka keeps all its rules; here some are given when the broker is started, and would be back after the next start. They
+are not removed, and each is answered with an error of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 
 API = "DeleteAcls"
 VERSIONS = "1-3"
+_GIVEN_AT_START = (
+    "The rule was given when the broker was started: remove it there and start the broker again; "
+    "a rule that denies the same takes effect at once."
+)
 
 
 def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -45,14 +52,20 @@ def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> D
         # A rule that two filters mean is in both answers, as in Kafka's.
         found = acls.matching(wanted)
         removed.update(found)
-        results.append(DeleteAclsResponseFilterResult(matching_acls=[_removed(rule) for rule in found]))
+        results.append(
+            DeleteAclsResponseFilterResult(
+                matching_acls=[_matching(rule, is_given=node.security.is_given(rule)) for rule in found]
+            )
+        )
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
     return DeleteAclsResponse(filter_results=results)
 
 
-def _removed(rule: Acl) -> DeleteAclsResponseMatchingAcl:
+def _matching(rule: Acl, *, is_given: bool) -> DeleteAclsResponseMatchingAcl:
     return DeleteAclsResponseMatchingAcl(
+        error_code=ErrorCode.POLICY_VIOLATION if is_given else ErrorCode.NONE,
+        error_message=_GIVEN_AT_START if is_given else None,
         resource_type=rule.resource_type,
         resource_name=rule.name,
         pattern_type=rule.pattern,
