@@ -13,11 +13,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
-
 from seamark.errors import UsageError
 from seamark.storage.errors import DiskFull, UnknownFormat, translate
 from seamark.storage.filesystem import Filesystem, read_whole, remove_if_there
+from seamark.wire.crc32c import crc32c
 
 STATE_FILE = "broker.json"
 LOCK_FILE = "broker.lock"
