@@ -1,8 +1,9 @@
 """The software bill of materials: requirements/sbom.cdx.json, in CycloneDX's JSON.
 
-It lists what ``pip install seamark`` brings (scope ``required``) and what the extras add (``optional``), at the versions
-of the lock, with licences and who needs whom. It has no date and no random serial number, so that the same lock gives
-the same file. The wheel carries it in its ``.dist-info/sboms``. Hashes stand in the lock, one for every file of a package.
+It lists what ``pip install seamark`` brings (scope ``required``) and what the extras add (``optional``), at the
+versions of the lock, with licences and who needs whom. It has no date and no random serial number, so that the same
+lock gives the same file. The wheel carries it in its ``.dist-info/sboms``. Hashes stand in the lock, one for every file
+of a package.
 
     python -m tools.sbom        writes the file; a licence that is unknown or not allowed is an error
 """

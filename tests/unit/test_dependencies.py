@@ -1,4 +1,4 @@
-"""What a user of seamark gets with it: pinned by hash, listed in the bill of materials, under licences that ask nothing."""
+"""What a user of seamark gets with it: pinned by hash, in the bill of materials, under licences that ask nothing."""
 
 import json
 from email.message import Message

@@ -26,6 +26,7 @@ from seamark.broker.security_settings import SETTING_KEYS, forget_secrets, with_
 from seamark.broker.security_tls import Tls
 from seamark.broker.security_users import Users, check_user
 from seamark.errors import ConfigError
+from seamark.storage.errors import StorageFailed
 
 if TYPE_CHECKING:
     from seamark.broker.cluster import Cluster
@@ -163,7 +164,14 @@ class Gatekeeper:
     def change_acls(self, cluster: Cluster, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
         """Change the rules; with a data directory the change is durable on return."""
         assert self.acls is not None
+        before = set(self.acls)
         self.acls.remove(remove)
         self.acls.add(add)
         cluster.state.sections[_SECTION] = [rule.to_json() for rule in sorted(self.acls)]
-        cluster.save()
+        try:
+            cluster.save()
+        except StorageFailed:
+            self.acls.remove(set(self.acls) - before)
+            self.acls.add(before)
+            cluster.state.sections[_SECTION] = [rule.to_json() for rule in sorted(before)]
+            raise

@@ -180,7 +180,7 @@ class Segment:
         return decode_blocks(content, summary)
 
     def _rebuild_blocks(self) -> Blocks:
-        file = self.file or self._filesystem.open(self.path)
+        file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
             found = scan_segment(file, self.path, self.base_offset, contiguous=not self.is_compacted)
         finally:
@@ -211,7 +211,7 @@ class Segment:
         is_trusted = start >= self._cold_end or end <= self._verified_end
         if is_trusted and enough is not None:
             end = min(end, max(start + enough, blocks.end_of(first, self.size)))
-        file = self.file or self._filesystem.open(self.path)
+        file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
             content = file.read(start, end - start)
         finally:
