@@ -5,7 +5,8 @@ timers and log lines are taken care of before any reply leaves: an answered conn
 request, whose effects must stand behind. Offsets partitions are loaded when the node begins to lead them and given up
 when it no longer does.
 
-The time that the core is told never goes back. A jump of the broker's clock is lived through deadline by deadline.
+The time that the core is told never goes back. Where tests move the broker's clock, that is lived through deadline by
+deadline; where the machine's clock is set to another time, deadlines keep their distance.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class GroupRuntime(NodePart):
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._clock_ms = SteadyMilliseconds(node.clock)
+        self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
         self._loop_timer: Timer | None = None
@@ -250,6 +251,13 @@ class GroupRuntime(NodePart):
         if now_ms > self._told_ms:
             self._told_ms = now_ms
         return self._told_ms
+
+    def _jumped(self, by_ms: int) -> None:
+        """The machine's clock was set ahead, which is no time that members were silent for."""
+        _log.warning("the clock was set ahead by %.1f s; sessions and other deadlines are moved with it", by_ms / 1000)
+        self.coordinator.move_deadlines(by_ms)
+        self._timers.move(by_ms)
+        self._armed_ms += by_ms
 
     def _fire(self, key: TimerKey, now_ms: int) -> None:
         self._told_ms = max(self._told_ms, now_ms)
