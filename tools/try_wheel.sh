@@ -1,11 +1,28 @@
 #!/bin/sh
-# Builds the wheel, installs it with its locked dependencies into an empty environment, and checks what came: the bare
-# install stays light, is what the bill of materials says, and has no licence that its users would have to think about.
+# Builds the source distribution and from it the wheel, looks at what is in them, installs the wheel with its locked
+# dependencies into an empty environment, and checks what came: the bare install stays light and is what the wheel's bill
+# of materials says. Licences are checked by tests/unit/test_dependencies.py.
 set -eu
 cd "$(dirname "$0")/.."
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-.venv/bin/python -m build --quiet --wheel --no-isolation --outdir "$place/dist" .
+.venv/bin/python -m build --quiet --no-isolation --outdir "$place/dist" .
+.venv/bin/python - "$place"/dist/* <<'END'
+import sys
+import tarfile
+import zipfile
+
+whl, tar = sorted(sys.argv[1:], key=lambda name: not name.endswith(".whl"))
+expected = {
+    whl: {"seamark"},
+    tar: {"src", "requirements", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"},
+}
+tops = {
+    whl: {name.split("/")[0] for name in zipfile.ZipFile(whl).namelist() if ".dist-info/" not in name},
+    tar: {name.split("/")[1] for name in tarfile.open(tar).getnames()},
+}
+assert tops == expected, tops
+END
 .venv/bin/python -m venv --without-pip "$place/venv"
 install() { .venv/bin/python -m pip --python "$place/venv" install --quiet --disable-pip-version-check "$@"; }
 .venv/bin/python -m tools.locked required > "$place/required.lock"
