@@ -45,7 +45,9 @@ class SteadyMilliseconds:
     def __call__(self) -> int:
         steady = int(self._clock.monotonic() * 1000) + self._offset_ms
         if steady - self._compared_ms >= _JUMP_MS:
-            ahead = self._clock.now_ms() - steady
+            wall = self._clock.now_ms()
+            # Asked again, and after the wall clock: a pause of the process in between must not look like a jump.
+            ahead = wall - self._offset_ms - int(self._clock.monotonic() * 1000)
             if ahead > _JUMP_MS:
                 self._offset_ms += ahead
                 steady += ahead

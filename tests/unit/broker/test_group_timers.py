@@ -170,3 +170,20 @@ def test_deadlines_that_are_moved_keep_their_order_and_can_be_cancelled() -> Non
     assert fired.timers.earliest_ms == 1100
     fired.timers.run_due(2000)
     assert [name for name, _ in fired.log] == ["early", "replaced", "late"]
+
+
+def test_a_pause_between_looking_at_the_two_clocks_is_no_jump() -> None:
+    class PausedAtOnce(ManualClock):
+        """The process sleeps for a while whenever it has looked at the monotonic clock."""
+
+        def monotonic(self) -> float:
+            seconds = self.seconds
+            self.seconds += 5
+            self.wall_ms += 5000
+            return seconds
+
+    jumps: list[int] = []
+    now_ms = SteadyMilliseconds(PausedAtOnce(), jumps.append)
+    told = [now_ms() for _ in range(4)]
+    assert told == sorted(told)
+    assert jumps == []
