@@ -37,10 +37,16 @@ bench: setup ## benchmarks beside their peers, one JSON line per claim: make ben
 wheel: setup ## build the wheel and try it in an empty environment
 	@tools/try_wheel.sh
 
-lock: setup ## resolve requirements/dev.lock anew from pyproject.toml
-	@$(bin)/python -m pip install --quiet uv
-	@$(bin)/uv pip compile --quiet --universal --upgrade --only-binary pure-sasl --generate-hashes --no-emit-index-url --no-header \
-	  --python-version 3.11 pyproject.toml --group dev --extra arrow --extra avro --extra dashboard --extra spark --extra zookeeper --output-file requirements/dev.lock
+compile := $(bin)/uv pip compile --quiet --universal --upgrade --only-binary pure-sasl --generate-hashes --no-emit-index-url \
+  --no-header --python-version 3.11
+
+lock: setup ## resolve requirements anew from pyproject.toml: the locks and the bill of materials
+	@$(bin)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/locker.lock
+	@$(compile) pyproject.toml --group dev --all-extras --output-file requirements/dev.lock
+	@$(compile) --group installer --output-file requirements/installer.lock
+	@$(compile) --group locker --output-file requirements/locker.lock
+	@tools/bootstrap.sh
+	@$(bin)/python -m tools.sbom
 
 clean: ## remove .venv and what the tools left
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

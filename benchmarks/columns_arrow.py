@@ -30,7 +30,7 @@ ROUNDS = 30
 
 FIRST_BATCH = """
 import sys, time, logging
-import numba, numpy, pyarrow, crc32c
+import numba, numpy, pyarrow, fastcrc
 import seamark.wire.columns as columns
 from seamark.wire.records import Record, encode_batch
 batch = encode_batch([Record(number, 0, key=b"k", value=b"v" * 100) for number in range(100)])

@@ -4,11 +4,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 # One stamp for what is installed and one for this package's own metadata: a change renews only what it concerns.
-locked=.venv/.locked-$(cksum < requirements/dev.lock | cut -d' ' -f1)
+locked=.venv/.locked-$(cksum requirements/installer.lock requirements/dev.lock | cksum | cut -d' ' -f1)
 declared=.venv/.declared-$(cksum < pyproject.toml | cut -d' ' -f1)
 [ -e "$locked" ] && [ -e "$declared" ] && exit 0
 
 say() { echo "seamark: $1" >&2; exit 1; }
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" >&2; }
 
 # The first interpreter that is new enough wins; PYTHON=... overrides.
 python=
@@ -29,12 +30,16 @@ fi
 if [ ! -e "$locked" ]; then
   [ -x .venv/bin/python ] || "$python" -m venv .venv || say "could not create .venv with $python; see the message above."
   echo "seamark: installing the locked dependencies into .venv (once)" >&2
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock >&2 ||
+  # The pip that came with Python does one thing: it installs the locked pip, which then installs the rest. Only wheels:
+  # building one runs code, and fetches build tools that no hash covers. pyspark has none; the locked setuptools builds it.
+  install --require-hashes --only-binary=:all: -r requirements/installer.lock ||
+    say "pip could not install requirements/installer.lock; see its message above (is the package index reachable?)."
+  install --require-hashes --only-binary=:all: --no-binary=pyspark --no-build-isolation -r requirements/dev.lock ||
     say "pip could not install requirements/dev.lock; see its message above (is the package index reachable?)."
   rm -f .venv/.locked-*
   touch "$locked"
 fi
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 ||
+install --no-index --no-deps --no-build-isolation -e . ||
   say "pip could not install seamark itself into .venv; see its message above."
 rm -f .venv/.declared-*
 touch "$declared"

@@ -8,8 +8,8 @@ import pytest
 
 from seamark import Broker
 from seamark.cli.main import main
-from seamark.errors import UsageError
-from seamark.storage.errors import DiskFull, translate
+from seamark.errors import SeamarkError, UsageError
+from seamark.storage.errors import DiskFull, UnknownFormat, translate
 from seamark.storage.real_filesystem import RealFile
 
 
@@ -86,3 +86,63 @@ def test_a_directory_that_cannot_be_written_to_is_refused_with_the_reason(tmp_pa
     monkeypatch.setattr(Path, "mkdir", fail_with(number))
     with pytest.raises(UsageError, match=f"cannot be the data directory: {os.strerror(number)}"):
         Broker(data=tmp_path / "data")
+
+
+def test_a_state_file_that_is_gone_does_not_cost_the_logs(data):
+    (data / "broker.json").unlink()
+    with pytest.raises(UsageError, match=r"holds 8 logs \(t-0, …\) but no broker.json, .* put that back"):
+        Broker(data=data)
+    assert len(list(data.glob("t-*/*.log"))) == 8
+
+
+def test_a_directory_with_files_of_somebody_else_can_be_used(tmp_path):
+    (tmp_path / "backup-2024").mkdir()
+    (tmp_path / "backup-2024" / "notes").write_text("keep")
+    with Broker(data=tmp_path):
+        pass
+    assert (tmp_path / "backup-2024" / "notes").read_text() == "keep"
+
+
+@pytest.mark.parametrize("name", ["broker.json", "broker.lock"])
+def test_a_link_in_place_of_a_file_is_not_followed(tmp_path, name):
+    target = tmp_path / "target"
+    target.write_text("somebody else's")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).symlink_to(target)
+    with pytest.raises(SeamarkError, match="it is a symbolic link, which is not followed"):
+        Broker(data=tmp_path / "data")
+    assert target.read_text() == "somebody else's"
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200])
+def test_a_state_file_that_was_cut_off_is_refused_with_what_to_do(data, keep):
+    state = data / "broker.json"
+    state.write_bytes(state.read_bytes()[:keep])
+    with pytest.raises(UnknownFormat, match="restore the directory from a copy, or start with another one"):
+        Broker(data=data)
+    assert state.stat().st_size == keep
+
+
+def test_a_link_in_place_of_an_unfinished_file_is_taken_away_and_not_written_to(data, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("somebody else's")
+    (data / "broker.json.tmp").symlink_to(target)
+    with Broker(data=data):
+        assert not (data / "broker.json.tmp").exists()
+    assert target.read_text() == "somebody else's"
+
+
+def test_what_an_unfinished_save_left_is_taken_away(data):
+    (data / "broker.json.tmp").write_text("half of it")
+    with Broker(data=data):
+        assert not (data / "broker.json.tmp").exists()
+
+
+def test_the_command_says_one_sentence_on_a_read_only_disk(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("seamark.broker.broker_state.os.open", fail_with(errno.EROFS))
+    monkeypatch.setattr("sys.argv", ["seamark", "broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path)])
+    monkeypatch.setattr("logging.basicConfig", lambda **_options: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"seamark: {tmp_path} cannot be the data directory: Read-only file system\n"

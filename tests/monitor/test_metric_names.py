@@ -1,7 +1,6 @@
 """One metric name means one thing, whichever part of Seamark serves it: the same labels, type and help everywhere."""
 
 import re
-import time
 import urllib.request
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def expositions():
         with Admin(**options) as admin:
             poller = Poller(admin)
             poller.look_once()
-            of_exporter = exporter_text(poller, int(time.time() * 1000))
+            of_exporter = exporter_text(poller)
         with urllib.request.urlopen(broker.metrics_url, timeout=30) as answer:
             of_broker = answer.read().decode()
     lag = LagMetrics()

@@ -1,13 +1,19 @@
 """The poller goes on looking whatever a look came to: foreseen or not, in the scan or in what is done with it."""
 
 import threading
+import time
 
 import pytest
 
+from seamark import Broker
+from seamark.cli.exporter_command import page
+from seamark.client import Admin
 from seamark.client.errors import ConnectionFailed
 from seamark.monitor import poller as poller_module
 from seamark.monitor.poller import Poller
 from seamark.monitor.scan import Scan
+from seamark.monitor.watching import Watching
+from seamark.topic_partition import TopicPartition
 
 
 class Looks:
@@ -105,3 +111,25 @@ def test_the_trace_of_what_nobody_foresaw_is_in_the_log_and_that_of_an_end_is_no
     poller.close()
     poller.look_once()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_to_another_time_stops_no_look_and_makes_none_look_old(monkeypatch, step):
+    """Looks are compared by how long they are apart, which the clock on the wall does not know."""
+    wall = [1_700_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    partition = TopicPartition("one", 0)
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        poller = Poller(admin, every=15.0, watching=Watching(looks=3))
+        broker.create_topic("one")
+        admin.alter_group_offsets("before", {partition: 0})
+        for _ in range(3):
+            poller.look_once()
+        wall[0] += step
+        assert page(poller, "/healthz", 15.0).body == "ok\n"
+        # What was not there before the step is looked at as well.
+        admin.alter_group_offsets("behind", {partition: 0})
+        for _ in range(4):
+            poller.look_once()
+    assert (poller.seen.failures, poller.seen.error, poller.seen.looks) == (0, None, 7)
+    assert 0 <= poller.seen.look.age < 60

@@ -76,11 +76,11 @@ def test_the_exporter_has_a_metric_and_logs_it_once(broker, admin, caplog):
     with caplog.at_level(logging.WARNING, "seamark.monitor"):
         poller.look_once()
         poller.look_once()
-    assert 'seamark_group_unreadable{group="g"} 1' in metrics_text(poller, 0)
+    assert 'seamark_group_unreadable{group="g"} 1' in metrics_text(poller)
     assert sum(REASON in each.getMessage() for each in caplog.records) == 1
     broker.faults.clear()
     poller.look_once()
-    assert 'seamark_group_unreadable{group="g"} 0' in metrics_text(poller, 0)
+    assert 'seamark_group_unreadable{group="g"} 0' in metrics_text(poller)
 
 
 def test_an_assigned_partition_is_unknown_rather_than_without_a_commit(broker, admin):

@@ -2,11 +2,11 @@
 
 import struct
 
-from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import DecodeError
+from seamark.wire.crc32c import crc32c
 from seamark.wire.record_reader import _read_carefully, _read_quickly
 from seamark.wire.records import (
     Codec,

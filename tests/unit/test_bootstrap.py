@@ -24,7 +24,7 @@ def bootstrap(clone: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Run the set-up with a python3 made of the given shell script and nothing newer in reach."""
     tools = clone / "bin"
     tools.mkdir()
-    for name in ("sh", "dirname", "cksum", "cut", "rm", "touch"):
+    for name in ("sh", "dirname", "cksum", "cp", "cut", "mkdir", "rm", "touch"):
         (tools / name).symlink_to(shutil.which(name))
     python = tools / "python3"
     python.write_text("#!/bin/sh\n" + script)
@@ -49,6 +49,25 @@ def test_a_missing_venv_module_is_named_with_what_to_install(clone):
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
     assert "python3-venv" in result.stderr
+
+
+def test_every_package_is_installed_by_its_hash_and_the_installer_comes_first(clone):
+    (clone / "fake").write_text('#!/bin/sh\necho "$*" >> "$(dirname "$0")/../../calls"\n')
+    (clone / "fake").chmod(0o755)
+    made = "mkdir -p .venv/bin && cp fake .venv/bin/python"
+    script = f'case "$*" in "-m venv .venv") {made};; *) exit 0;; esac\n'
+    result = bootstrap(clone, script)
+    assert (result.returncode, result.stderr.splitlines()) == (
+        0,
+        ["seamark: installing the locked dependencies into .venv (once)"],
+    )
+    calls = (clone / "calls").read_text().splitlines()
+    assert [call.split()[-1] for call in calls] == ["requirements/installer.lock", "requirements/dev.lock", "."]
+    for call in calls:
+        # What is not on the list comes from nowhere: seamark itself needs no index.
+        assert "--require-hashes --only-binary=:all:" in call or "--no-index --no-deps" in call
+    # Without this, pip fetches build tools for a package without a wheel, and no hash covers those.
+    assert all("--no-build-isolation" in call for call in calls[1:])
 
 
 def test_make_help_lists_every_target():

@@ -13,15 +13,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
-
 from seamark.errors import UsageError
 from seamark.storage.errors import DiskFull, UnknownFormat, translate
 from seamark.storage.filesystem import Filesystem, read_whole, remove_if_there
+from seamark.wire.crc32c import crc32c
 
 STATE_FILE = "broker.json"
 LOCK_FILE = "broker.lock"
 FORMAT_VERSION = 1
+_REMEDY = "restore the directory from a copy, or start with another one"
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class BrokerState:
@@ -43,13 +44,15 @@ class BrokerState:
         head, _, body = content.partition(b"\n")
         words = head.split()
         if len(words) != 4 or words[0] != b"seamark-broker":
-            raise UnknownFormat(self._path, 0, "this is not the state of a Seamark broker")
+            raise UnknownFormat(self._path, 0, f"this is not the state of a Seamark broker; {_REMEDY}")
         if words[1] != str(FORMAT_VERSION).encode():
             raise UnknownFormat(
                 self._path, 0, f"format {words[1].decode('ascii', 'replace')} is not known, only {FORMAT_VERSION} is"
             )
         if words[3] != f"{crc32c(body):08x}".encode():
-            raise UnknownFormat(self._path, len(head) + 1, "the content is damaged: its checksum is another one")
+            raise UnknownFormat(
+                self._path, len(head) + 1, f"the content is damaged: its checksum is another one; {_REMEDY}"
+            )
         self.sections = json.loads(body)
         return True
 
@@ -76,7 +79,7 @@ class DirectoryLock:
         path = Path(directory)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path / LOCK_FILE, _LOCK_FLAGS, 0o644)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
                 f"{directory} cannot be the data directory: it, or a part of its path, is a file"

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seamark.broker.broker_state import BrokerState
+from seamark.broker.broker_state import STATE_FILE, BrokerState
 from seamark.broker.leadership import Leadership, spread
 from seamark.broker.log_storage import LogStorage
 from seamark.broker.partition import NO_LEADER, Partition
@@ -22,8 +22,10 @@ from seamark.broker.refusals import RequestRefused
 from seamark.broker.settings import BrokerSettings
 from seamark.broker.topic_configs import TopicConfig, parse_topic_configs
 from seamark.broker.topics import OFFSETS_TOPIC, Topic
+from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.storage.errors import LogError, StorageFailed
+from seamark.storage.names import FORMAT_FILE
 from seamark.storage.recovery import remove_log
 from seamark.wire.error_codes import ErrorCode
 
@@ -134,9 +136,24 @@ class Cluster:
         return self.create_topic(name, replicas, topic.config.own)
 
     def change_topic_config(self, topic: Topic, values: Mapping[str, Any]) -> None:
-        topic.config = self._config(values)
-        self.save()
+        before, topic.config = topic.config, self._config(values)
+        try:
+            self.save()
+        except StorageFailed:
+            topic.config = before
+            raise
         self._apply_log_settings(topic)
+
+    def change_settings(self, changes: Mapping[str, Any], *, is_default: bool) -> None:
+        """Change the broker's own configuration; None takes a value back."""
+        layer = self.settings.dynamic_default if is_default else self.settings.dynamic
+        before = {name: layer.get(name) for name in changes}
+        self.settings.change(changes, is_default=is_default)
+        try:
+            self.save()
+        except StorageFailed:
+            self.settings.change(before, is_default=is_default)
+            raise
 
     def offsets_topic(self) -> Topic | None:
         """``__consumer_offsets``, or None while nobody has asked for a coordinator."""
@@ -160,8 +177,12 @@ class Cluster:
     def next_producer_id(self) -> int:
         """Return an id that no producer ever had."""
         if self._next_producer_id >= self._producer_id_limit:
-            self._producer_id_limit = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self.save()
+            before, self._producer_id_limit = self._producer_id_limit, self._next_producer_id + _PRODUCER_ID_BLOCK
+            try:
+                self.save()
+            except StorageFailed:
+                self._producer_id_limit = before
+                raise
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -236,12 +257,28 @@ class Cluster:
             self.settings.change(sections["default_settings"], is_default=True)
             for name, found in sections["topics"].items():
                 self._load_topic(name, found)
+        else:
+            self._refuse_logs_without_state()
         # Before any log is opened, which takes away its mark of a clean end: a disk without room is noticed here.
         self.save()
         self._remove_leftovers()
         for partition in self.partitions():
             if self.storage.has_log(partition):
                 partition.log  # noqa: B018
+
+    def _refuse_logs_without_state(self) -> None:
+        """A file that was lost or taken away must not cost the logs as well, which would belong to no topic."""
+        filesystem, directory = self.storage.filesystem, self.storage.directory
+        logs = [
+            entry
+            for entry in filesystem.list(directory)
+            if _PARTITION_DIRECTORY.fullmatch(entry) and filesystem.exists(f"{directory}/{entry}/{FORMAT_FILE}")
+        ]
+        if logs:
+            raise UsageError(
+                f"{directory} holds {counted(len(logs), 'log')} ({logs[0]}{', …' if len(logs) > 1 else ''}) but no "
+                f"{STATE_FILE}, which says what topics they are of: put that back, or start with an empty directory"
+            )
 
     def _load_topic(self, name: str, found: Mapping[str, Any]) -> None:
         topic = Topic(name, bytes.fromhex(found["id"]), self._config(found["config"]))

@@ -3,7 +3,7 @@
 As Kafka does: an unknown API, a version that is not served or a body that cannot be decoded closes the connection
 with one log line, except that ApiVersions in an unknown version is answered in version 0 with the versions that are
 served. A handler that raises is a bug of ours: its request is answered UNKNOWN_SERVER_ERROR and the traceback is
-logged.
+logged, except where the disk refused, which is KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from seamark.broker import handlers
 from seamark.broker.context import RequestContext
 from seamark.errors import DecodeError
+from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
 from seamark.wire.codec import Decoder, decode_from, decoder
 from seamark.wire.error_codes import ErrorCode
@@ -139,6 +140,10 @@ def run(node: Node, request: Message, context: RequestContext) -> None:
         response = handler.handle(node, request, context)
         if response is not None:
             context.reply(response)
+    except StorageFailed as error:
+        node.server.note_failure(context.endpoint.api.name, error)
+        if not context.is_answered:
+            answer_refused(request, context, ErrorCode.KAFKA_STORAGE_ERROR)
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
         _log.exception("%s version %d failed", context.endpoint.api.name, context.version)
         if not context.is_answered:

@@ -15,8 +15,9 @@ from seamark.coordinator.commit_patterns import RepeatedRecords
 from seamark.coordinator.records import NO_EXPIRY, OffsetCommitted, Record
 from seamark.coordinator.stored import to_bytes
 from seamark.wire.compression import Codec, compress
+from seamark.wire.crc32c import crc32c
 from seamark.wire.offset_commit_records import KEY_VERSION, VALUE_VERSION
-from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, crc32c_function
+from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 from seamark.wire.varints import encode_varint, small_varints
 
 _BEFORE_CRC = Struct(">qiib")
@@ -134,7 +135,7 @@ class GroupBatch:
         last = self.count - 1
         covered = _FROM_ATTRIBUTES.pack(int(codec), last, timestamp_ms, timestamp_ms, -1, -1, -1, last + 1) + content
         start = _BEFORE_CRC.pack(base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(content), leader_epoch, MAGIC)
-        return start + _CRC.pack(crc32c_function()(covered)) + covered
+        return start + _CRC.pack(crc32c(covered)) + covered
 
 
 def _key_start(group_id: str, topic: str) -> bytes:

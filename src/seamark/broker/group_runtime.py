@@ -5,7 +5,8 @@ timers and log lines are taken care of before any reply leaves: an answered conn
 request, whose effects must stand behind. Offsets partitions are loaded when the node begins to lead them and given up
 when it no longer does.
 
-The time that the core is told never goes back. A jump of the broker's clock is lived through deadline by deadline.
+The time that the core is told never goes back. Where tests move the broker's clock, that is lived through deadline by
+deadline; where the machine's clock is set to another time, deadlines keep their distance.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from seamark.broker.group_appends import GroupAppends
 from seamark.broker.group_loading import Load, LoadQueue
 from seamark.broker.group_timers import GroupTimers, SteadyMilliseconds
+from seamark.broker.log_reopening import LogReopening
 from seamark.broker.parts import NodePart
 from seamark.broker.topics import OFFSETS_TOPIC
 from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
@@ -27,7 +29,6 @@ from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
 from seamark.counts import counted
-from seamark.errors import SeamarkError
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
 
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("seamark.broker.groups")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-# How long after a failure a log is opened again.
-RECOVERY_SECONDS = 1.0
 
 
 class Asker(Protocol):
@@ -56,7 +54,7 @@ class GroupRuntime(NodePart):
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._clock_ms = SteadyMilliseconds(node.clock)
+        self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
         self._loop_timer: Timer | None = None
@@ -64,7 +62,9 @@ class GroupRuntime(NodePart):
         self._partitions: dict[int, Partition] = {}
         # By partition, how many faults keep it from being loaded.
         self._holds: dict[int, int] = {}
-        self._recovering: set[Partition] = set()
+        # Those whose last write failed, which was told.
+        self._refusing: set[int] = set()
+        self._reopening = LogReopening(node.timers, self._is_led, self._reopened)
         self._loads = LoadQueue(self._replay, self._loaded, node.loop.call_soon)
         self._begin_life()
 
@@ -221,33 +221,25 @@ class GroupRuntime(NodePart):
             return
         now_ms = self._now_ms()
         if code is ErrorCode.NONE:
+            if self._refusing:
+                self._refusing.discard(partition)
             self._carry_out(coordinator.all_stored(partition, tickets, now_ms))
             return
-        _log.warning("%s-%d did not take %d writes: %s", OFFSETS_TOPIC, partition, len(tickets), code.name)
+        if partition not in self._refusing:
+            self._refusing.add(partition)
+            writes = counted(len(tickets), "write")
+            _log.warning("%s-%d did not take %s: %s", OFFSETS_TOPIC, partition, writes, code.name)
         for ticket in tickets:
             self._carry_out(coordinator.failed(partition, ticket, code, now_ms))
-        self._plan_recovery(partition)
-
-    def _plan_recovery(self, partition: int) -> None:
-        """A log that takes no more writes must be opened again, and what is left of it loaded."""
         led = self._partitions.get(partition)
-        if led is None or led in self._recovering or not led.is_open or not led.log.writes_stopped:
-            return
-        self._recovering.add(led)
-        self._node.timers.call_after(RECOVERY_SECONDS, partial(self._recover, led))
+        if led is not None:
+            self._reopening.plan(led)
 
-    def _recover(self, led: Partition) -> None:
-        self._recovering.discard(led)
-        if self._partitions.get(led.index) is not led:
-            return
-        if led.log.writes_stopped:
-            try:
-                led.reopen()
-            except SeamarkError as error:
-                _log.warning("%s cannot be opened again yet: %s", led.name, error)
-                self._recovering.add(led)
-                self._node.timers.call_after(RECOVERY_SECONDS, partial(self._recover, led))
-                return
+    def _is_led(self, partition: Partition) -> bool:
+        return self._partitions.get(partition.index) is partition
+
+    def _reopened(self, led: Partition) -> None:
+        """What the disk kept of a log may be less than what was known; it counts, and is loaded."""
         self._give_up(led.index)
         self._partitions[led.index] = led
         self._load(led.index)
@@ -259,6 +251,13 @@ class GroupRuntime(NodePart):
         if now_ms > self._told_ms:
             self._told_ms = now_ms
         return self._told_ms
+
+    def _jumped(self, by_ms: int) -> None:
+        """The machine's clock was set ahead, which is no time that members were silent for."""
+        _log.warning("the clock was set ahead by %.1f s; sessions and other deadlines are moved with it", by_ms / 1000)
+        self.coordinator.move_deadlines(by_ms)
+        self._timers.move(by_ms)
+        self._armed_ms += by_ms
 
     def _fire(self, key: TimerKey, now_ms: int) -> None:
         self._told_ms = max(self._told_ms, now_ms)

@@ -5,7 +5,8 @@ until it comes up or is swept out. ``run_due`` fires in the order of deadlines, 
 they were set.
 
 ``SteadyMilliseconds`` is the time that a coordinator is told. It runs with the monotonic clock, so that setting the
-machine's clock back stops no session from ending; it follows the wall clock forward, as after a laptop has slept.
+machine's clock back stops no session from ending. It follows the wall clock forward, so that commits are not stamped
+with a time that would be long ago after a restart; deadlines are moved by as much then, so that no session ends by it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ class Clock(Protocol):
 
 
 class SteadyMilliseconds:
-    """Milliseconds since 1970 that never go back."""
+    """Milliseconds since 1970 that never go back; ``jumped`` is told by how much they went ahead of themselves."""
 
-    __slots__ = ("_clock", "_compared_ms", "_offset_ms")
+    __slots__ = ("_clock", "_compared_ms", "_jumped", "_offset_ms")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, jumped: Callable[[int], None]) -> None:
         self._clock = clock
+        self._jumped = jumped
         self._offset_ms = clock.now_ms() - int(clock.monotonic() * 1000)
         # When the wall clock was last looked at; doing so each time would double the cost.
         self._compared_ms = 0
@@ -43,10 +45,13 @@ class SteadyMilliseconds:
     def __call__(self) -> int:
         steady = int(self._clock.monotonic() * 1000) + self._offset_ms
         if steady - self._compared_ms >= _JUMP_MS:
-            ahead = self._clock.now_ms() - steady
+            wall = self._clock.now_ms()
+            # Asked again, and after the wall clock: a pause of the process in between must not look like a jump.
+            ahead = wall - self._offset_ms - int(self._clock.monotonic() * 1000)
             if ahead > _JUMP_MS:
                 self._offset_ms += ahead
                 steady += ahead
+                self._jumped(ahead)
             self._compared_ms = steady
         return steady
 
@@ -73,6 +78,12 @@ class GroupTimers:
 
     def cancel(self, key: TimerKey) -> None:
         self._deadlines.pop(key, None)
+
+    def move(self, by_ms: int) -> None:
+        """Move all deadlines; their order stays."""
+        self._deadlines = {key: (deadline + by_ms, number) for key, (deadline, number) in self._deadlines.items()}
+        self._heap = [(deadline, number, key) for key, (deadline, number) in self._deadlines.items()]
+        heapq.heapify(self._heap)
 
     def clear(self) -> None:
         self._deadlines.clear()

@@ -6,6 +6,7 @@ the ``high_watermark``, which is the log's end, or with durability ``commit`` th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -153,13 +154,18 @@ class Partition:
 
     def reopen(self) -> None:
         """Open the log again after its writes were stopped; raises ``StorageFailed`` while the disk does not answer."""
-        log, self._log = self._log, None
-        if log is not None:
-            log.close()
-        self.epochs = LeaderEpochs()
-        self.producers = ProducerStates()
+        stopped, epochs, producers = self._log, self.epochs, self.producers
+        self.epochs, self.producers = LeaderEpochs(), ProducerStates()
+        try:
+            self._log = self._storage.open_log(self)
+        except BaseException:
+            # The one that was stopped can still be read, and knows where it ends.
+            self.epochs, self.producers = epochs, producers
+            raise
+        if stopped is not None:
+            with contextlib.suppress(StorageFailed):
+                stopped.close()
         self._unannounced_bytes = 0
-        self._log = self._storage.open_log(self)
         self.epochs.begin(self.leader_epoch, self._log.log_end)
         self.changed()
 

@@ -14,6 +14,7 @@ from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, Reque
 from seamark.counts import counted
 from seamark.errors import DecodeError
 from seamark.wire.compression import Codec
+from seamark.wire.crc32c import crc32c
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
@@ -30,7 +31,6 @@ from seamark.wire.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     Buffer,
-    crc32c_function,
 )
 from seamark.wire.records import check_crc, decode_batch, read_header
 
@@ -146,7 +146,7 @@ def _with_create_time(content: Buffer) -> bytes:
     check_crc(content, 0, header)
     changed = bytearray(content)
     _ATTRIBUTES.pack_into(changed, ATTRIBUTES_POSITION, header.attributes & ~LOG_APPEND_TIME)
-    _CRC.pack_into(changed, CRC_POSITION, crc32c_function()(memoryview(changed)[ATTRIBUTES_POSITION:]))
+    _CRC.pack_into(changed, CRC_POSITION, crc32c(memoryview(changed)[ATTRIBUTES_POSITION:]))
     return bytes(changed)
 
 

@@ -30,6 +30,7 @@ from seamark.broker.security_users import Users, check_user
 from seamark.counts import counted
 from seamark.errors import ConfigError
 from seamark.log_limits import LogLimits
+from seamark.storage.errors import StorageFailed
 
 if TYPE_CHECKING:
     from seamark.broker.cluster import Cluster
@@ -209,10 +210,17 @@ class Gatekeeper:
 
     def change_acls(self, cluster: Cluster, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
         """Change the rules that requests created; with a data directory the change is durable on return."""
+        before = self._created_acls
+        self._set_created(cluster, (before - set(remove)) | set(add))
+        try:
+            cluster.save()
+        except StorageFailed:
+            self._set_created(cluster, before)
+            raise
+
+    def _set_created(self, cluster: Cluster, rules: set[Acl]) -> None:
         assert self.acls is not None
-        removed, added = set(remove), set(add)
-        self._created_acls = (self._created_acls - removed) | added
-        self.acls.remove(removed - self._given_acls)
-        self.acls.add(added)
-        cluster.state.sections[_CREATED] = [rule.to_json() for rule in sorted(self._created_acls)]
-        cluster.save()
+        self.acls.remove(self._created_acls - rules - self._given_acls)
+        self.acls.add(rules - self._created_acls)
+        self._created_acls = rules
+        cluster.state.sections[_CREATED] = [rule.to_json() for rule in sorted(rules)]

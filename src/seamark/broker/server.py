@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from seamark.broker.broker_clock import BrokerClock
@@ -20,6 +21,7 @@ from seamark.broker.faults import Faults
 from seamark.broker.listener import Listener, parse_address, parse_advertised
 from seamark.broker.log_lines import SETTING as LOG_FORMAT
 from seamark.broker.log_lines import LogLines
+from seamark.broker.log_reopening import LogReopening
 from seamark.broker.log_storage import LogStorage
 from seamark.broker.loop_timers import LoopTimers
 from seamark.broker.metrics import MetricsEndpoint
@@ -28,18 +30,21 @@ from seamark.broker.partition import Partition
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
+from seamark.broker.topics import OFFSETS_TOPIC
 from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
-from seamark.errors import ConfigError, UsageError
+from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.log_limits import LogLimits
-from seamark.storage.errors import DiskFull, LogError
+from seamark.storage.errors import DiskFull
 from seamark.storage.settings import Durability
 
 _log = logging.getLogger("seamark.broker")
 
 # Turns of the event loop that ``advance`` waits for: a due timer may start work that needs a few of them.
 _TURNS_AFTER_ADVANCE = 5
+# A failure that goes on is told this often.
+_SECONDS_BETWEEN_LINES = 600.0
 # Partitions that are named where many failed.
 _NAMED = 5
 
@@ -94,7 +99,9 @@ class BrokerServer:
         for number, listener in enumerate(listeners):
             self.nodes.append(Node(self, number, listener))
         self.upkeep = Upkeep(self)
-        self._told_failures: set[tuple[str, str]] = set()
+        self._reopening = LogReopening(self.timers, lambda partition: not partition.is_deleted, self._reopened)
+        # By place and kind of failure, when it was last told.
+        self._told_failures: dict[tuple[str, str], float] = {}
         self._settings_at_start: tuple[dict[str, Any], dict[str, Any]] = {}, {}
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
@@ -174,12 +181,24 @@ class BrokerServer:
             await asyncio.sleep(0)
         return failed
 
-    def note_storage_failure(self, partition: Partition, error: LogError) -> None:
-        """Say once per kind of failure that a partition cannot be written or read; clients are told every time."""
-        told = (partition.name, type(error).__name__)
-        if told not in self._told_failures:
-            self._told_failures.add(told)
-            _log.error("%s: %s", partition.name, error)
+    def note_storage_failure(self, partition: Partition, error: SeamarkError) -> None:
+        """Say that a partition cannot be written or read, and see to it that it can be again."""
+        self.note_failure(partition.name, error)
+        # The coordinator opens those of its own again, since it has to load what is left in them.
+        if partition.topic.name != OFFSETS_TOPIC:
+            self._reopening.plan(partition)
+
+    def note_failure(self, place: str, error: SeamarkError) -> None:
+        """Log a failure once in a while for each place and kind; clients are told every time."""
+        key = (place, type(error).__name__)
+        now = self.clock.real_monotonic()
+        if now - self._told_failures.get(key, -inf) >= _SECONDS_BETWEEN_LINES:
+            self._told_failures[key] = now
+            _log.error("%s: %s", place, error)
+
+    def _reopened(self, partition: Partition) -> None:
+        for key in [key for key in self._told_failures if key[0] == partition.name]:
+            del self._told_failures[key]
 
     async def advance(self, seconds: float) -> None:
         """Move the broker's clock and let everything happen that is due by then."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from seamark.counts import counted
 from seamark.errors import SeamarkError
+from seamark.storage.errors import StorageFailed
 
 if TYPE_CHECKING:
     from seamark.broker.loop_timers import Timer
@@ -43,7 +44,7 @@ class Upkeep:
         self._repeat("producers", lambda: _PRODUCERS_SECONDS, self.expire_producers)
         if settings["auto.leader.rebalance.enable"]:
             home = "leader.imbalance.check.interval.seconds"
-            self._repeat("leaders", lambda: settings[home], self._cluster.rebalance_leaders)
+            self._repeat("leaders", lambda: settings[home], self._bring_leaders_home)
 
     def stop(self) -> None:
         self._is_running = False
@@ -74,13 +75,19 @@ class Upkeep:
             try:
                 count = partition.log.retain(now_ms)
             except SeamarkError as error:
-                _log.warning("%s: retention failed: %s", partition.name, error)
+                self._server.note_storage_failure(partition, error)
                 continue
             if count:
                 partition.epochs.forget_before(partition.log_start)
                 partition.changed()
                 segments = counted(count, "segment")
                 _log.info("%s: %s retired, the log starts at %d", partition.name, segments, partition.log_start)
+
+    def _bring_leaders_home(self) -> None:
+        try:
+            self._cluster.rebalance_leaders()
+        except StorageFailed as error:
+            self._server.note_failure("leaders could not be brought home", error)
 
     def expire_producers(self) -> None:
         before_ms = self._server.clock.now_ms() - self._server.settings["producer.id.expiration.ms"]
@@ -116,6 +123,6 @@ class Upkeep:
             elif next(self._steps, self) is self:
                 self._steps = None
         except SeamarkError as error:
-            _log.warning("a compaction failed: %s", error)
+            self._server.note_failure("a compaction failed", error)
             self._steps = None
         self._server.loop.call_soon(self._next_step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,16 +83,15 @@ def page(poller: Poller, path: str, every: float) -> Page:
     from seamark.monitor.exposition import metrics_text
     from seamark.prometheus_text import CONTENT_TYPE
 
-    now_ms = int(time.time() * 1000)
     if path == "/metrics":
-        return Page(metrics_text(poller, now_ms), content_type=CONTENT_TYPE)
+        return Page(metrics_text(poller), content_type=CONTENT_TYPE)
     if path != "/healthz":
         return Page("there are /metrics and /healthz\n", HTTPStatus.NOT_FOUND)
     seen = poller.seen
     if seen.look is None:
         reason = seen.error or "the cluster has not been looked at yet"
         return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-    age = (now_ms - seen.look.at_ms) / 1000
+    age = seen.look.age
     if age > _MISSED * every + seen.look.seconds:
         reason = f"the last look at the cluster is {age:.0f} s old: {seen.error or 'a look takes too long'}"
         return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)

@@ -127,9 +127,8 @@ def lag(
 def _rows(found: Scan, ages: GroupAges, watching: Watching, *, by_partition: bool) -> list[_Row]:
     from seamark.monitor.lag_report import lag_rows
 
-    now_ms = int(time.time() * 1000)
-    times = ages.look(found, now_ms)
-    watching.add(found, now_ms)
+    times = ages.look(found, int(time.time() * 1000))
+    watching.add(found, int(time.monotonic() * 1000))
     return [
         (row, *((None, None) if row.topic is None else watching.outlook(row.group, row.topic, row.partition)))
         for row in lag_rows(found, times, by_partition=by_partition)

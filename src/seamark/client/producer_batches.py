@@ -9,7 +9,6 @@ Owner: records are added under the producer's lock; a batch that was taken to be
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from struct import Struct
 from typing import cast
 
@@ -27,7 +26,8 @@ from seamark.client.producer_encoding import (
 )
 from seamark.topic_partition import TopicPartition
 from seamark.wire.compression import Codec, compress
-from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, crc32c_function
+from seamark.wire.crc32c import crc32c
+from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 from seamark.wire.records import decode_batch
 
 NO_SEQUENCE = -1
@@ -217,11 +217,8 @@ class ProducerBatch:
             self.base_sequence,
             self.count,
         )
-        # Arguments: bytes, what came before them, and never to let go of the interpreter meanwhile: getting it back
-        # from a thread that computes takes a thousand times as long as the checksum of a batch.
-        checksum = cast("Callable[[bytes, int, int], int]", crc32c_function())
         length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-        before = _BEFORE_CRC.pack(0, length, -1, MAGIC, checksum(content, checksum(fixed, 0, 0), 0))
+        before = _BEFORE_CRC.pack(0, length, -1, MAGIC, crc32c(content, crc32c(fixed)))
         return b"".join((before, fixed, content))
 
     def release(self) -> None:

@@ -127,6 +127,10 @@ class Coordinator:
     def fire(self, key: TimerKey, now_ms: int) -> Effects:
         return self._gathered(self.shard(key[0]).fire(key, now_ms))
 
+    def move_deadlines(self, by_ms: int) -> None:
+        for shard in self._shards.values():
+            shard.move_deadlines(by_ms)
+
     def gauges(self) -> dict[str, int]:
         return _summed(shard.gauges() for shard in self._shards.values())
 

@@ -44,7 +44,7 @@ from seamark.coordinator.replay import replay, stored_state
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard_state import APPEND_TIMER, MakeId, PartitionCount, ShardState
 from seamark.coordinator.syncing import fire_sync_timer, sync
-from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.views import describe, list_groups
 from seamark.errors import UsageError
 from seamark.wire.error_codes import ErrorCode
@@ -138,6 +138,10 @@ class Shard:
         effects = Effects()
         settle_failed(self._state, ticket, code, now_ms, effects)
         return effects
+
+    def move_deadlines(self, by_ms: int) -> None:
+        """The time that the caller tells was set ahead; it moves its timers for this shard by as much."""
+        move_deadlines(self._state, by_ms)
 
     def fire(self, key: TimerKey, now_ms: int) -> Effects:
         """A timer is due. One that is early, cancelled or of a former life does no harm."""

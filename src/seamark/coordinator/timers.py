@@ -67,5 +67,27 @@ def stop_sync(state: ShardState, group: Group, effects: Effects) -> None:
         effects.timers.append(Cancel((state.partition, SYNC_TIMER, group.group_id, "")))
 
 
+def move_deadlines(state: ShardState, by_ms: int) -> None:
+    """The clock was set ahead: whatever is to happen later keeps its distance from now. So do the shell's timers."""
+    for group in state.groups.values():
+        for member in group.members.values():
+            if member.session_deadline_ms != NEVER_MS:
+                member.session_deadline_ms += by_ms
+            if member.armed_ms != NEVER_MS:
+                member.armed_ms += by_ms
+        for member_id in group.pending:
+            group.pending[member_id] += by_ms
+        if group.join_deadline_ms is not None:
+            group.join_deadline_ms += by_ms
+        if group.sync_deadline_ms is not None:
+            group.sync_deadline_ms += by_ms
+    for append in state.in_flight.values():
+        append.decided_ms += by_ms
+        for waiter in append.waiters or ():
+            waiter.deadline_ms += by_ms
+    if state.append_timer_ms != NEVER_MS:
+        state.append_timer_ms += by_ms
+
+
 def arm_expiry(state: ShardState, deadline_ms: int, effects: Effects) -> None:
     effects.timers.append(Arm((state.partition, EXPIRY_TIMER, "", ""), deadline_ms))

@@ -6,7 +6,6 @@ works without the script as well, by loading the page again.
 
 from __future__ import annotations
 
-import time
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,7 +118,7 @@ def freshness(context: Context) -> Markup:
     if board is None:
         parts.append("Looking at the cluster for the first time …" if sight.error is None else None)
     else:
-        age = max(0.0, time.time() - board.look.at_ms / 1000)
+        age = board.look.age
         ago = f"{age:.0f}s" if age < 60 else context.wording.duration(age)
         parts.append(
             joined(

@@ -15,19 +15,18 @@ from seamark.rules.status import Status
 _Sample = tuple[dict[str, str], float]
 
 
-def metrics_text(poller: Poller, now_ms: int) -> str:
-    return "".join(_families(poller, now_ms))
+def metrics_text(poller: Poller) -> str:
+    return "".join(_families(poller))
 
 
-def _families(poller: Poller, now_ms: int) -> Iterator[str]:
+def _families(poller: Poller) -> Iterator[str]:
     seen = poller.seen
     yield _family("seamark_exporter_looks_total", "counter", "Looks at the cluster that succeeded.", [({}, seen.looks)])
     yield _family("seamark_exporter_failures_total", "counter", "Looks that failed.", [({}, seen.failures)])
     look = seen.look
     if look is None:
         return
-    age = (now_ms - look.at_ms) / 1000
-    yield _family("seamark_exporter_look_age_seconds", "gauge", "Since the last look that succeeded.", [({}, age)])
+    yield _family("seamark_exporter_look_age_seconds", "gauge", "Since the last look that succeeded.", [({}, look.age)])
     yield _family("seamark_exporter_look_seconds", "gauge", "How long that look took.", [({}, look.seconds)])
     yield from _groups(seen)
     yield from _partitions(poller)

@@ -27,12 +27,18 @@ _MOST_READS = 32
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look; ``seconds`` is how long it took."""
+    """One look; ``seconds`` is how long it took, and ``ended`` when that was on the monotonic clock."""
 
     scan: Scan
     times: dict[tuple[str, TopicPartition], TimeLag]
     at_ms: int
     seconds: float
+    ended: float
+
+    @property
+    def age(self) -> float:
+        """The seconds since, whatever time the clock on the wall was set to meanwhile."""
+        return time.monotonic() - self.ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +112,9 @@ class Poller:
         at_ms = int(time.time() * 1000)
         self._note_unreadable(found)
         times = self._ages.look(found, at_ms)
-        self.watching.add(found, at_ms)
-        return Look(found, times, at_ms, time.monotonic() - started)
+        ended = time.monotonic()
+        self.watching.add(found, int(ended * 1000))
+        return Look(found, times, at_ms, ended - started, ended)
 
     def _note_unreadable(self, found: Scan) -> None:
         """Log groups that could not be read, once until they are."""

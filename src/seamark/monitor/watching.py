@@ -27,7 +27,7 @@ class Watching:
         self._active: dict[str, bool] = {}
 
     def add(self, scan: Scan, at_ms: int) -> None:
-        """Remember a look; groups and partitions that are gone are forgotten."""
+        """Remember a look, made at a time of the monotonic clock; groups and partitions that are gone are forgotten."""
         samples: dict[_Key, deque[Sample]] = {}
         self._times.append(at_ms)
         for view in scan.groups:

@@ -124,7 +124,7 @@ class SimulatedDisk:
 
     # -- the port
 
-    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SimulatedFile:  # noqa: ARG002
         directory, name = self._place(path)
         node = directory.names.get(name)
         if node is None:

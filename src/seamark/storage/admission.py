@@ -12,7 +12,7 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from seamark.errors import BadChecksum, BadLength, BadValue, OutOfRange, Truncated
-from seamark.storage.checksum import crc32c, crc32c_function
+from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
@@ -57,7 +57,6 @@ def admit(
     position = 0
     largest_ms = largest_at = -1
     view = memoryview(content)
-    checksum = crc32c_function()
     while position < size:
         if size - position < HEADER_BYTES:
             raise Truncated("batch_header", position, f"{size - position} of {HEADER_BYTES} bytes are there")
@@ -72,7 +71,7 @@ def admit(
             or attributes & 7 > 4
         ):
             _refuse(content, position)
-        if checksum(view[position + ATTRIBUTES_POSITION : end], 0) != crc:
+        if crc32c(view[position + ATTRIBUTES_POSITION : end]) != crc:
             raise BadChecksum("crc", position + CRC_POSITION, f"stored {crc:#010x} is not that of the bytes")
         if next_offset > INT64_MAX - delta - 1:
             raise BadValue("last_offset_delta", position, "the log has no offsets left for the batch")

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from seamark.storage.checksum import crc32c
 from seamark.storage.errors import UnknownFormat
 from seamark.storage.filesystem import Filesystem, read_whole
 from seamark.storage.names import FORMAT_FILE, UNFINISHED
+from seamark.wire.crc32c import crc32c
 
 FORMAT_VERSION = 1
 

@@ -83,6 +83,8 @@ class OffsetOutOfRange(LogError):
 def translate(error: OSError, file: str) -> StorageFailed:
     """Return what storage calls this failure of the operating system."""
     reason = error.strerror or str(error) or type(error).__name__
+    if error.errno == errno.ELOOP:
+        return StorageFailed(file, None, "it is a symbolic link, which is not followed: put the file itself there")
     if isinstance(error, FileNotFoundError):
         return MissingFile(file, None, reason)
     if error.errno in _NO_ROOM:

@@ -51,8 +51,11 @@ class File(Protocol):
 class Filesystem(Protocol):
     """Names and the files behind them."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file for reading and appending; ``create`` makes an empty one when there is none."""
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
+        """Open a file for reading and appending; ``create`` makes an empty one when there is none.
+
+        ``read_only`` promises that it will not be written to, so that a disk which takes no writes can be read.
+        """
 
     def list(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -78,7 +81,7 @@ class Filesystem(Protocol):
 
 def read_whole(filesystem: Filesystem, path: str) -> bytes:
     """Return all of a small file."""
-    file = filesystem.open(path)
+    file = filesystem.open(path, read_only=True)
     try:
         return file.read(0, file.size())
     finally:
@@ -87,7 +90,7 @@ def read_whole(filesystem: Filesystem, path: str) -> bytes:
 
 def read_start(filesystem: Filesystem, path: str, length: int) -> bytes:
     """Return the first bytes of a file, fewer if it has not as many."""
-    file = filesystem.open(path)
+    file = filesystem.open(path, read_only=True)
     try:
         return file.read(0, length)
     finally:

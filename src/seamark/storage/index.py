@@ -18,8 +18,8 @@ from array import array
 from struct import Struct
 from typing import NamedTuple
 
-from seamark.storage.checksum import crc32c
 from seamark.storage.errors import LogError
+from seamark.wire.crc32c import crc32c
 from seamark.wire.records import BatchHeader
 
 _MAGIC = b"SMIX"

@@ -63,7 +63,7 @@ class MemoryFilesystem:
     def __init__(self) -> None:
         self._directories: dict[str, dict[str, bytearray]] = {}
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> MemoryFile:  # noqa: ARG002
         names, name = self._names(path)
         content = names.get(name)
         if content is None:

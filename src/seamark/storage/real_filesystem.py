@@ -16,7 +16,8 @@ from pathlib import Path
 from seamark.storage.errors import StorageFailed, translate, translated
 from seamark.storage.filesystem import Bytes
 
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+# A link in place of a file is refused: whoever may put one into the directory must not choose what is written to.
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _fsync(descriptor: int) -> None:
@@ -108,9 +109,10 @@ class RealFile:
 class RealFilesystem:
     """Paths are those of the operating system; it has no state of its own."""
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
+        access = os.O_RDONLY if read_only else os.O_RDWR | os.O_APPEND
         with translated(path):
-            return RealFile(path, os.open(path, _FLAGS | os.O_CREAT if create else _FLAGS, 0o644))
+            return RealFile(path, os.open(path, access | _FLAGS | (os.O_CREAT if create else 0), 0o644))
 
     def list(self, directory: str) -> list[str]:
         with translated(directory):

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
-from seamark.storage.checksum import crc32c_function
 from seamark.storage.errors import CorruptBatch, StorageFailed
 from seamark.storage.filesystem import File, Filesystem, read_whole
 from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
 from seamark.storage.names import INDEX, LOG, segment_file
 from seamark.storage.scan import scan_segment
+from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD
 from seamark.wire.records import decode_batch
 
@@ -125,7 +125,7 @@ class Segment:
         positions = blocks.positions
         if not positions or position - positions[-1] >= interval_bytes:
             blocks.start_block(self.next_offset, position)
-        blocks.checksums[-1] = crc32c_function()(content, blocks.checksums[-1])
+        blocks.checksums[-1] = crc32c(content, blocks.checksums[-1])
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
             self.max_timestamp_offset = max_timestamp_offset
@@ -180,7 +180,7 @@ class Segment:
         return decode_blocks(content, summary)
 
     def _rebuild_blocks(self) -> Blocks:
-        file = self.file or self._filesystem.open(self.path)
+        file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
             found = scan_segment(file, self.path, self.base_offset, contiguous=not self.is_compacted)
         finally:
@@ -211,7 +211,7 @@ class Segment:
         is_trusted = start >= self._cold_end or end <= self._verified_end
         if is_trusted and enough is not None:
             end = min(end, max(start + enough, blocks.end_of(first, self.size)))
-        file = self.file or self._filesystem.open(self.path)
+        file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
             content = file.read(start, end - start)
         finally:
@@ -221,11 +221,10 @@ class Segment:
             return content, None
         end = blocks.end_of(last, self.size)
         view = memoryview(content)
-        checksum = crc32c_function()
         for number in range(first, last + 1):
             position = blocks.positions[number]
             block = view[position - start : blocks.end_of(number, self.size) - start]
-            if checksum(block, 0) != blocks.checksums[number]:
+            if crc32c(block) != blocks.checksums[number]:
                 reason = f"the {blocks.end_of(number, self.size) - position} bytes from here are not those written"
                 return content[: position - start], CorruptBatch(self.path, position, reason)
         if start <= self._verified_end:

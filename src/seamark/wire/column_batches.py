@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from seamark.errors import BadChecksum, BadLength, BadValue, DecodeError, UsageError
 from seamark.wire.compression import Codec, decompress
 from seamark.wire.control_markers import decode_control_marker
+from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -27,7 +28,6 @@ from seamark.wire.record_batch import (
     MAGIC,
     SMALLEST_RECORD_BYTES,
     TRANSACTIONAL,
-    crc32c_function,
     scan_batches,
 )
 from seamark.wire.record_reader import decode_batch
@@ -138,7 +138,6 @@ class Selection:
 
     def _walk_one(self, buffer: memoryview, index: int, seen: int) -> int:
         """Return the offset behind the last one that this buffer answers for."""
-        crc32c = crc32c_function()
         unpack = HEADER.unpack_from
         first_offset, final_offset = self.first_offset, self.last_offset
         verify, aborted = self._verify, self._aborted

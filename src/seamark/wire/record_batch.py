@@ -11,12 +11,12 @@ reader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from struct import Struct
 
 from seamark.errors import BadChecksum, BadLength, BadValue, Truncated, UnknownCodec, UnknownVersion
 from seamark.wire.compression import Codec
+from seamark.wire.crc32c import crc32c
 
 Buffer = bytes | bytearray | memoryview
 
@@ -265,17 +265,9 @@ def batch_end(buffer: Buffer, position: int, header: BatchHeader) -> int:
     return end
 
 
-@cache
-def crc32c_function() -> Callable[[Buffer], int]:
-    """The CRC-32C of Kafka's batches, imported on first use: the package loads as long as all of ``seamark.wire``."""
-    from crc32c import crc32c
-
-    return crc32c
-
-
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Refuse a batch whose bytes are not those that were written."""
     end = batch_end(buffer, position, header)
-    computed = crc32c_function()(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
+    computed = crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
     if computed != header.crc:
         raise BadChecksum("crc", position + CRC_POSITION, f"stored {header.crc:#010x}, computed {computed:#010x}")

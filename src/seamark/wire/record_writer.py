@@ -13,6 +13,7 @@ from struct import error as struct_error
 
 from seamark.errors import EncodeError, NotNullable, OutOfRange
 from seamark.wire.compression import Codec, compress
+from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL,
@@ -29,7 +30,6 @@ from seamark.wire.record_batch import (
     TRANSACTIONAL,
     Buffer,
     Record,
-    crc32c_function,
     read_header,
 )
 from seamark.wire.varints import encode_varint, small_varints
@@ -118,7 +118,7 @@ def encode_batch(
             ("base_sequence", base_sequence, 32),
         ) from None
     covered = fixed + content
-    return start + _CRC.pack(crc32c_function()(covered)) + covered
+    return start + _CRC.pack(crc32c(covered)) + covered
 
 
 def rebase(batch: Buffer, base_offset: int, partition_leader_epoch: int) -> bytes:
@@ -145,7 +145,7 @@ def restamp(batch: Buffer, append_time_ms: int) -> bytes:
     # The sign bit of the attributes is theirs as well: only the low byte has the flag.
     rewritten[ATTRIBUTES_POSITION + 1] |= LOG_APPEND_TIME
     covered = memoryview(rewritten)[ATTRIBUTES_POSITION : header.size_bytes]
-    _CRC.pack_into(rewritten, CRC_POSITION, crc32c_function()(covered))
+    _CRC.pack_into(rewritten, CRC_POSITION, crc32c(covered))
     return bytes(rewritten)
 
 

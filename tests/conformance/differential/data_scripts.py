@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from crc32c import crc32c
-
 from seamark.wire.compression import Codec
+from seamark.wire.crc32c import crc32c
 from seamark.wire.records import Record, encode_batch
 from tests.conformance.differential.cluster_script import ClusterRecorder as Recorder
 

@@ -43,15 +43,20 @@ class ManualClock(BrokerClock):
     def __init__(self) -> None:
         super().__init__()
         self._moved = 0.0
+        self._stepped_ms = 0
 
     def monotonic(self) -> float:
         return 100.0 + self._moved
 
     def now_ms(self) -> int:
-        return 1_700_000_000_000 + int(self._moved * 1000)
+        return 1_700_000_000_000 + int(self._moved * 1000) + self._stepped_ms
 
     def advance(self, seconds: float) -> None:
         self._moved += seconds
+
+    def step(self, seconds: float) -> None:
+        """Set the wall clock to another time, while as long as before passes."""
+        self._stepped_ms += int(seconds * 1000)
 
 
 class ManualTimers:

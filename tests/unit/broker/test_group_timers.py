@@ -135,20 +135,55 @@ def test_replaced_deadlines_do_not_pile_up() -> None:
 
 def test_a_wall_clock_that_is_set_back_does_not_take_time_back() -> None:
     clock = ManualClock()
-    now_ms = SteadyMilliseconds(clock)
+    jumps: list[int] = []
+    now_ms = SteadyMilliseconds(clock, jumps.append)
     assert now_ms() == 1_000_000
     clock.seconds += 2
     clock.wall_ms -= 3_600_000
     assert now_ms() == 1_002_000
+    assert jumps == []
 
 
 def test_a_wall_clock_that_jumps_ahead_is_followed() -> None:
     clock = ManualClock()
-    now_ms = SteadyMilliseconds(clock)
+    jumps: list[int] = []
+    now_ms = SteadyMilliseconds(clock, jumps.append)
     now_ms()
     clock.wall_ms += 3_600_000
     clock.seconds += 1
     assert now_ms() == 4_600_000
+    assert jumps == [3_599_000]
     clock.seconds += 1
     clock.wall_ms += 1000
     assert now_ms() == 4_601_000
+
+
+def test_deadlines_that_are_moved_keep_their_order_and_can_be_cancelled() -> None:
+    fired = Fired()
+    for name, deadline_ms in (("late", 300), ("early", 100), ("replaced", 150), ("cancelled", 200)):
+        fired.timers.arm(key(name), deadline_ms)
+    fired.timers.arm(key("replaced"), 250)
+    fired.timers.move(1000)
+    fired.timers.cancel(key("cancelled"))
+    fired.timers.run_due(1099)
+    assert fired.log == []
+    assert fired.timers.earliest_ms == 1100
+    fired.timers.run_due(2000)
+    assert [name for name, _ in fired.log] == ["early", "replaced", "late"]
+
+
+def test_a_pause_between_looking_at_the_two_clocks_is_no_jump() -> None:
+    class PausedAtOnce(ManualClock):
+        """The process sleeps for a while whenever it has looked at the monotonic clock."""
+
+        def monotonic(self) -> float:
+            seconds = self.seconds
+            self.seconds += 5
+            self.wall_ms += 5000
+            return seconds
+
+    jumps: list[int] = []
+    now_ms = SteadyMilliseconds(PausedAtOnce(), jumps.append)
+    told = [now_ms() for _ in range(4)]
+    assert told == sorted(told)
+    assert jumps == []

@@ -143,7 +143,7 @@ class CrashingDisk:
 
     # -- the port
 
-    def open(self, path: str, *, create: bool = False) -> CrashingFile:
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> CrashingFile:
         self.refuse_if_told("open", path)
         directory, names, name = self._at(path)
         if name not in names:

@@ -5,7 +5,6 @@ import time
 import tracemalloc
 
 import pytest
-from crc32c import crc32c
 
 from seamark.errors import (
     BadChecksum,
@@ -19,6 +18,7 @@ from seamark.errors import (
     UnknownVersion,
 )
 from seamark.wire.compression import compress
+from seamark.wire.crc32c import crc32c
 from seamark.wire.records import (
     Codec,
     Record,

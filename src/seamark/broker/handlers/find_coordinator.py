@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import NO_LEADER
 from seamark.broker.refusals import RequestRefused
+from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -71,7 +72,7 @@ def find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordi
     if topic is None:
         try:
             cluster.create_offsets_topic()
-        except RequestRefused:
+        except (RequestRefused, StorageFailed):
             # Whatever stood in the way, the client can only ask again.
             return _NOT_AVAILABLE
         return _NOT_AVAILABLE

@@ -113,8 +113,7 @@ def _alter_broker(node: Node, resource: IncrementalAlterConfigsRequestResource, 
         except ConfigError as error:
             raise RequestRefused(ErrorCode.INVALID_REQUEST, str(error)) from None
     if not is_dry_run:
-        node.settings.change(changes, is_default=is_default)
-        node.cluster.save()
+        node.cluster.change_settings(changes, is_default=is_default)
 
 
 def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsRequestConfig) -> str:

@@ -20,6 +20,7 @@ from seamark.broker.partition import NO_LEADER
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.topic_rules import create_automatically
 from seamark.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.metadata import (
     MetadataRequest,
@@ -97,6 +98,9 @@ def _find_by_name(node: Node, name: str, request: MetadataRequest, context: Requ
         create_automatically(node.cluster, name)
     except RequestRefused as refusal:
         return _failed(refusal.code, name)
+    except StorageFailed as error:
+        # As where the topic was made and nobody leads it yet: the client asks again.
+        node.server.note_failure(context.endpoint.api.name, error)
     return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
