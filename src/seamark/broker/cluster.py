@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.broker.broker_state import BrokerState
 from seamark.broker.leadership import Leadership, spread
-from seamark.broker.log_storage import LogStorage
+from seamark.broker.log_storage import DELETED, LogStorage
 from seamark.broker.partition import NO_LEADER, Partition
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.settings import BrokerSettings
@@ -134,8 +134,12 @@ class Cluster:
         return self.create_topic(name, replicas, topic.config.own)
 
     def change_topic_config(self, topic: Topic, values: Mapping[str, Any]) -> None:
-        topic.config = self._config(values)
-        self.save()
+        before, topic.config = topic.config, self._config(values)
+        try:
+            self.save()
+        except StorageFailed:
+            topic.config = before
+            raise
         self._apply_log_settings(topic)
 
     def offsets_topic(self) -> Topic | None:
@@ -161,7 +165,12 @@ class Cluster:
         """Return an id that no producer ever had."""
         if self._next_producer_id >= self._producer_id_limit:
             self._producer_id_limit = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self.save()
+            try:
+                self.save()
+            except StorageFailed:
+                # What is not in the state file may be given away again after a restart.
+                self._producer_id_limit = self._next_producer_id
+                raise
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -260,7 +269,8 @@ class Cluster:
         known = {partition.name for partition in self.partitions()}
         filesystem, directory = self.storage.filesystem, self.storage.directory
         for entry in filesystem.list(directory):
-            if _PARTITION_DIRECTORY.fullmatch(entry) and entry not in known:
+            is_of_no_topic = _PARTITION_DIRECTORY.fullmatch(entry) and entry not in known
+            if is_of_no_topic or entry.endswith(DELETED):
                 _log.warning("%s/%s belongs to no topic and is removed", directory, entry)
                 remove_log(filesystem, f"{directory}/{entry}")
 
