@@ -207,7 +207,9 @@ class LogStorage:
         except StorageFailed as error:
             aside = f"{log.directory}.{partition.topic.id.hex()}{DELETED}"
             self.filesystem.rename(log.directory, aside)
-            _log.warning("%s: not removed (%s); it is %s now, and the next start removes it", log.directory, error, aside)
+            _log.warning(
+                "%s: not removed (%s); it is %s now, and the next start removes it", log.directory, error, aside
+            )
 
     async def close(self) -> None:
         """Wait for a sync that runs; the logs themselves are closed by their partitions."""

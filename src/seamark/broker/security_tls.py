@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seamark.broker.file_limits import descriptor_of
 from seamark.errors import ConfigError
 
 if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
-
 HANDSHAKE_SECONDS = 10.0
+# How long a client may take to say goodbye to a connection that is being closed.
+GOODBYE_SECONDS = 5.0
 # What a client may send before it is listened to, in a turn or two of the event loop.
 MAX_EARLY_BYTES = 1 << 20
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -130,16 +131,18 @@ class TlsGate(asyncio.Protocol):
         self._is_closed = False
         self.peer_host = ""
         self.peer_port = 0
+        self.opened_at = 0.0
         self.last_active = 0.0
         self.stalled_since: float | None = None
         self.is_waiting = False
+        self.partial_bytes = 0
+        self.is_expected_to = "complete the TLS handshake"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.peer_host, self.peer_port = peer[0], peer[1]
-        self.last_active = self._node.clock.monotonic()
-        refusal = self._node.connections.admit(self)  # type: ignore[arg-type]
+        refusal = self._node.connections.admit(self, descriptor_of(transport))  # type: ignore[arg-type]
         if refusal:
             self.close(refusal)
             return
@@ -162,7 +165,8 @@ class TlsGate(asyncio.Protocol):
     def close(self, reason: str, *, level: int = logging.INFO) -> None:
         if not self._is_closed:
             self._is_closed = True
-            _log.log(level, "closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason)
+            line = self._node.connections.closed_line
+            line.say("closed connection of %s:%s: it %s", self.peer_host, self.peer_port, reason, level=level)
             if self._task is not None:
                 self._task.cancel()
             if self._transport is not None:
@@ -181,7 +185,12 @@ class TlsGate(asyncio.Protocol):
             return
         try:
             encrypted = await self._node.loop.start_tls(
-                transport, self, self._context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                transport,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=GOODBYE_SECONDS,
             )
         except OSError as error:
             self._task = None
