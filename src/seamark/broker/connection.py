@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
         self.partial_bytes = partial
         if frames:
             self._serve_waiting()
-        elif partial != self._held_bytes:
+        else:
             self._count_held()
 
     @property
@@ -224,14 +224,14 @@ class Connection(asyncio.Protocol):
         if self._is_stranger and self.session.is_known:
             self._is_stranger = False
             self.node.connections.know(self)
-        self._count_held()
+        if self.partial_bytes + self._waiting_bytes != self._held_bytes:
+            self._count_held()
         self._regulate_reading()
 
     def _count_held(self) -> None:
-        held = self.partial_bytes + self._waiting_bytes
-        if held != self._held_bytes and self._transport is not None:
-            self._held_bytes = held
-            self.node.connections.hold(self, held)
+        if self._transport is not None:
+            self._held_bytes = self.partial_bytes + self._waiting_bytes
+            self.node.connections.hold(self, self._held_bytes)
 
     def _take_turn(self) -> None:
         self._is_in_line = False

@@ -166,10 +166,8 @@ class Connections:
         wanted = self._max_held_bytes * 3 // 4
         total = self._held_bytes
         # Not how much and not how long alone: one is large when a producer is busy, the other when a fetch waits.
-        by_burden = sorted(
-            self._held, key=lambda each: self._held[each] * (now - each.held_since + 0.001), reverse=True
-        )
-        for connection in by_burden:
+        burden = {each: size * (now - each.held_since + 0.001) for each, size in self._held.items()}
+        for connection in sorted(burden, key=burden.__getitem__, reverse=True):
             if self._held_bytes <= wanted:
                 break
             connection.close(f"had sent {self._held[connection]} bytes of requests when all such came to {total}")

@@ -217,7 +217,7 @@ class Log:
         return PendingSync(self._filesystem, directory, calls, sealed, self._log_end)
 
     def finish_sync(self, pending: PendingSync, error: StorageFailed | None = None) -> None:
-        """Take note that ``pending`` has run, or with what error; after too many open files the next sync does it all."""
+        """Take note that ``pending`` has run, or with what error; one that lacked a descriptor is left to the next."""
         is_put_off = isinstance(error, TooManyOpenFiles)
         if error is not None and not is_put_off:
             self.stop_writes(f"a sync failed ({error})")
