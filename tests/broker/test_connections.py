@@ -164,10 +164,10 @@ def test_requests_behind_one_that_waits_are_bounded_in_sum_too(silent, caplog):
         behind = struct.pack(">ihhih", 1_500_000, 18, 0, 7, -1) + bytes(1_500_000 - 10)
         hoarders = silent(broker, 3, other.frame(waiting, 12) + behind)
         eventually(lambda: "bytes of requests when all such came to" in caplog.text, "one has to go")
-        assert broker._call(lambda: connections_of(broker)._held_bytes) <= 3_000_000
+        assert broker._call(lambda: connections_of(broker)._held.total) <= 3_000_000
         assert sum(wire.is_closed_by_peer(0.05) for wire in hoarders) in (1, 2)
         assert other.metadata().controller_id == 0
-    assert connections_of(broker)._held_bytes == 0
+    assert connections_of(broker)._held.total == 0
 
 
 def test_who_holds_little_stays_when_others_hold_too_much(silent):
@@ -176,34 +176,11 @@ def test_who_holds_little_stays_when_others_hold_too_much(silent):
         waiting = fetch_request({("t", 0): 0}, max_wait_ms=1500)
         patient.send(waiting, 12)
         patient.send(MetadataRequest(topics=None), 1)
-        eventually(lambda: connections_of(broker)._held_bytes > 0, "a request waits behind the fetch")
+        eventually(lambda: connections_of(broker)._held.total > 0, "a request waits behind the fetch")
         hoarders = silent(broker, 4, struct.pack(">i", 50_000_000) + bytes(300_000))
         eventually(lambda: any(wire.is_closed_by_peer(0.01) for wire in hoarders), "a hoarder has to go")
         patient.receive(waiting, 12)
         assert patient.receive(MetadataRequest(), 1).controller_id == 0
-
-
-def test_room_for_requests_is_made_at_once_and_not_for_each_anew(monkeypatch):
-    with Broker(settings={"queued.max.request.bytes": 1_000_000}) as broker:
-        connections = connections_of(broker)
-        looks = []
-        make_room = type(connections)._let_go_of_requests
-        monkeypatch.setattr(
-            type(connections), "_let_go_of_requests", lambda self: looks.append(len(self._held)) or make_room(self)
-        )
-
-        class Holder:
-            held_since = 0.0
-
-            def close(self, reason):
-                connections._held_bytes -= connections._held.pop(self)
-
-        for _ in range(400):
-            broker._call(lambda: connections.hold(Holder(), 10_000))
-        assert connections._held_bytes <= 1_000_000
-        # 4 MB of requests, and each look frees a quarter of what there may be.
-        assert len(looks) <= 4 * 4
-        broker._call(connections._held.clear)
 
 
 def test_a_closed_connection_that_takes_nothing_is_cut_off(silent, monkeypatch):

@@ -59,9 +59,8 @@ class Connection(asyncio.Protocol):
         self.partial_since = 0.0
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
-        # What is held of requests, as it was last told to all connections, and since when.
+        # What is held of requests, as it was last told to all connections.
         self._held_bytes = 0
-        self.held_since = 0.0
         self._parser = FrameParser(self.session.max_frame_bytes or node.settings.socket_request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self.commits = CommitMemory()
@@ -111,7 +110,12 @@ class Connection(asyncio.Protocol):
     @property
     def is_expected_to(self) -> str:
         """What a stranger has to do to stay."""
-        return "send a whole request" if self.session.is_known else "authenticate"
+        return "send a whole request" if self.is_known else "authenticate"
+
+    @property
+    def is_known(self) -> bool:
+        """Is the client logged in, where it has to be?"""
+        return self.session.is_known
 
     def close(self, reason: str, *, level: int = logging.INFO) -> None:
         """End the connection; the reason is the one line that the log gets. What was answered before is still sent."""

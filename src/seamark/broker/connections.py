@@ -7,8 +7,7 @@ request that takes longer must come at ``LEAST_BYTES_PER_SECOND``.
 
 When there are ``max.connections``, or no descriptors for more, a newcomer takes the place of the stranger that has
 been there longest, else of a client that has been idle for ``STANDSTILL_SECONDS``, else it is closed at once, as Kafka
-does. What is held of requests, and what clients have not read of their answers, is bounded in sum: those who have held
-most for longest have to go.
+does. What is held of requests, and what clients have not read of their answers, is bounded in sum.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from seamark.broker.file_limits import connection_descriptors, open_file_limit
+from seamark.broker.held_bytes import HeldBytes
 from seamark.broker.rare_line import RareLine
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _log = logging.getLogger("seamark.broker")
 FIRST_REQUEST_SECONDS = 30.0
 STANDSTILL_SECONDS = 30.0
 LEAST_BYTES_PER_SECOND = 1 << 16
+# What is held of the requests of all clients together that are not logged in, where they have to be.
+MAX_UNKNOWN_BYTES = 16 << 20
 # Answers that all clients together have not read.
 MAX_UNREAD_BYTES = 128 << 20
 # Closed connections that may still send what they had, and how long they may take; more are cut off.
@@ -52,9 +54,9 @@ class Connections:
         self._idle_searched = float("-inf")
         self._per_host: Counter[str] = Counter()
         self._is_sweeping = False
-        # By connection, what is held of requests that are not complete or not handled yet.
-        self._held: dict[Connection, int] = {}
-        self._held_bytes = 0
+        # Clients that have to log in and have not done so get little.
+        self._held = HeldBytes(self._max_held_bytes, node.clock.real_monotonic)
+        self._held_of_unknown = HeldBytes(lambda: MAX_UNKNOWN_BYTES, node.clock.real_monotonic)
         # Bytes that clients have not read, the longest standstill first.
         self._unread: dict[Connection, int] = {}
         self._unread_bytes = 0
@@ -102,12 +104,16 @@ class Connections:
     def know(self, connection: Connection) -> None:
         """The client has made itself known."""
         self._strangers.pop(connection, None)
+        held = self._held_of_unknown.take_out(connection)
+        if held:
+            self._held.change(connection, held)
 
     def forget(self, connection: Connection) -> None:
         if connection in self._open:
             del self._open[connection]
             self._strangers.pop(connection, None)
-            self._held_bytes -= self._held.pop(connection, 0)
+            self._held.take_out(connection)
+            self._held_of_unknown.take_out(connection)
             self._unread_bytes -= self._unread.pop(connection, 0)
             self._per_host[connection.peer_host] -= 1
             if not self._per_host[connection.peer_host]:
@@ -144,33 +150,13 @@ class Connections:
     # -- what is held for clients
 
     def hold(self, connection: Connection, byte_count: int) -> None:
-        """Take note of what is held of a connection's requests; too much in sum closes those who hold most of it."""
-        before = self._held.pop(connection, 0)
-        if byte_count:
-            self._held[connection] = byte_count
-        if not before:
-            connection.held_since = self._node.clock.real_monotonic()
-        self._held_bytes += byte_count - before
-        if self._held_bytes > self._max_held_bytes and byte_count > before:
-            self._let_go_of_requests()
+        """Take note of what is held of a connection's requests."""
+        (self._held if connection.is_known else self._held_of_unknown).change(connection, byte_count)
 
-    @property
     def _max_held_bytes(self) -> int:
         limit: int = self._node.settings["queued.max.request.bytes"]
         # By default the largest request there may be, and some room for those of the others.
         return limit if limit > 0 else self._node.settings.socket_request_max_bytes * 5 // 4
-
-    def _let_go_of_requests(self) -> None:
-        """Make room for a while: looking at all of them for each request that comes would be a burden of its own."""
-        now = self._node.clock.real_monotonic()
-        wanted = self._max_held_bytes * 3 // 4
-        total = self._held_bytes
-        # Not how much and not how long alone: one is large when a producer is busy, the other when a fetch waits.
-        burden = {each: size * (now - each.held_since + 0.001) for each, size in self._held.items()}
-        for connection in sorted(burden, key=burden.__getitem__, reverse=True):
-            if self._held_bytes <= wanted:
-                break
-            connection.close(f"had sent {self._held[connection]} bytes of requests when all such came to {total}")
 
     def stalled(self, connection: Connection, unread_bytes: int) -> None:
         """A client does not read; if all that is not read is too much, the one that has not read longest goes."""
@@ -210,7 +196,7 @@ class Connections:
             if connection.stalled_since is not None:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
                     connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
-            elif connection in self._strangers and now - connection.opened_at > FIRST_REQUEST_SECONDS:
+            elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
                 connection.close(f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds")
             elif connection.partial_bytes and connection.is_reading:
                 self._look_for_progress(connection, now)

@@ -58,7 +58,7 @@ class BrokerSettings:
         wanted = self.static.get(MAX_CONNECTIONS, 0)
         if wanted > connection_descriptors():
             _log.warning(
-                "%s=%d is more than this process can have: it may open %d files (ulimit -n), %d of them for connections",
+                "%s=%d is more than this process can have: it may open %d files (ulimit -n), %d for connections",
                 MAX_CONNECTIONS,
                 wanted,
                 open_file_limit(),
