@@ -21,6 +21,8 @@ _JUMP_MS = 1000
 # Replaced and cancelled deadlines are swept out when there are this many of them and they are the majority.
 _SWEEP_ABOVE = 1000
 _MAX_STEPS = 2000
+# What is fired in one turn of the event loop: the sessions of a large group may all end at once.
+_MAX_FIRED = 4000
 
 
 class Clock(Protocol):
@@ -89,10 +91,12 @@ class GroupTimers:
             heapq.heappop(heap)
         return None
 
-    def run_due(self, now_ms: int) -> None:
-        """Fire what is due, each at ``now_ms``; what firing makes due again waits for the next call."""
+    def run_due(self, now_ms: int, at_most: int = _MAX_FIRED) -> int:
+        """Fire what is due, each at ``now_ms``, and return how many; what firing makes due again waits for the next
+        call.
+        """
         due: list[tuple[int, int, TimerKey]] = []
-        while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
+        while len(due) < at_most and (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
             entry = heapq.heappop(self._heap)
             del self._deadlines[entry[2]]
             due.append(entry)
@@ -101,20 +105,25 @@ class GroupTimers:
             armed = self._deadlines.get(key)
             if armed is None or armed[1] < number:
                 self._fire(key, now_ms)
+        return len(due)
 
     def run_through(self, from_ms: int, to_ms: int, settle: Callable[[], None]) -> None:
         """Let time pass in steps: each deadline fires at its own time, and so does what it sets in motion on the way.
 
         ``settle`` is called after each step, for what would happen before the next deadline. A move of the clock by
-        years goes in steps only at first; what is left then is fired at its end.
+        years goes in steps only at first; what is left then is fired at its end. After ``_MAX_FIRED`` the rest is
+        left to the next call.
         """
         now_ms = from_ms
+        left = _MAX_FIRED
         for _ in range(_MAX_STEPS):
             earliest_ms = self.earliest_ms
             if earliest_ms is None or earliest_ms > to_ms:
                 return
             now_ms = max(now_ms, earliest_ms)
-            self.run_due(now_ms)
+            left -= self.run_due(now_ms, left)
             settle()
-        self.run_due(to_ms)
+            if left <= 0:
+                return
+        self.run_due(to_ms, left)
         settle()

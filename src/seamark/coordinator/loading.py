@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from seamark.coordinator.effects import Cancel, Effects
 from seamark.coordinator.members import NEVER_MS
+from seamark.coordinator.pending_members import forget_pending_member
 from seamark.coordinator.rebalancing import answer_join, answer_sync, prepare_rebalance
 from seamark.coordinator.replies import JoinReply, SyncReply
 from seamark.coordinator.shard_state import APPEND_TIMER, ShardState
@@ -16,7 +17,6 @@ from seamark.coordinator.states import State
 from seamark.coordinator.timers import (
     EXPIRY_TIMER,
     arm_expiry,
-    forget_pending_member,
     restart_session,
     stop_join,
     stop_session,

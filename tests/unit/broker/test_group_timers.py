@@ -152,3 +152,18 @@ def test_a_wall_clock_that_jumps_ahead_is_followed() -> None:
     clock.seconds += 1
     clock.wall_ms += 1000
     assert now_ms() == 4_601_000
+
+
+def test_countless_deadlines_at_once_are_spread_over_calls() -> None:
+    fired: list[str] = []
+    timers = GroupTimers(lambda each, _now_ms: fired.append(each[3]))
+    for number in range(10_000):
+        timers.arm(key(f"{number:05}"), 5)
+    calls = 0
+    while len(timers):
+        before = len(fired)
+        timers.run_through(0, 10, lambda: None)
+        calls += 1
+        assert 0 < len(fired) - before <= 4000
+    assert calls == 3
+    assert fired == sorted(fired)
