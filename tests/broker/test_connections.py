@@ -81,6 +81,40 @@ def test_a_client_that_has_been_idle_makes_way_when_there_are_no_strangers(silen
         assert busy.metadata().controller_id == 0
 
 
+def test_a_request_that_waits_keeps_no_place_for_ever(silent, monkeypatch):
+    with Broker(settings={"max.connections": 3}) as broker, Client(broker.bootstrap) as busy:
+        broker.create_topic("t")
+        busy.metadata()
+        frame = busy.frame(fetch_request({("t", 0): 0}, max_wait_ms=2**31 - 1), 12)
+        (waiting,) = silent(broker, said=frame)
+        (idle,) = silent(broker, said=API_VERSIONS)
+        idle.receive()
+        eventually(lambda: sum(c.is_waiting for c in connections_of(broker)._open) == 1, "the fetch waits")
+        for connection in sorted(connections_of(broker)._open, key=lambda c: c.opened_at)[1:]:
+            connection.last_active -= 40
+        monkeypatch.setattr(connections_module, "_IDLE_SEARCH_SECONDS", 0.0)
+        with Client(broker.bootstrap) as first, Client(broker.bootstrap) as second:
+            assert first.metadata().controller_id == 0
+            assert idle.is_closed_by_peer(5)
+            assert not waiting.is_closed_by_peer(0.01)
+            assert second.metadata().controller_id == 0
+            assert waiting.is_closed_by_peer(5)
+            assert busy.metadata().controller_id == 0
+
+
+def test_a_connection_whose_request_waits_is_idle_in_the_end_as_in_kafka(silent):
+    with Broker() as broker, Client(broker.bootstrap) as other:
+        broker.create_topic("t")
+        (waiting,) = silent(broker, said=other.frame(fetch_request({("t", 0): 0}, max_wait_ms=2**31 - 1), 12))
+        eventually(lambda: any(c.is_waiting for c in connections_of(broker)._open), "the fetch waits")
+        for connection in connections_of(broker)._open:
+            connection.last_active -= 601 if connection.is_waiting else 0
+        sweep(broker)
+        assert waiting.is_closed_by_peer(5)
+        assert not broker._server.cluster.topics["t"].partitions[0].waiters
+        assert other.metadata().controller_id == 0
+
+
 def test_idle_ones_are_not_looked_for_by_every_newcomer(silent, monkeypatch):
     with Broker(settings={"max.connections": 3}) as broker:
         for wire in silent(broker, 3, API_VERSIONS):

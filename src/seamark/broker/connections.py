@@ -1,8 +1,8 @@
 """All connections of a node: how many there may be, what is held for them, and which have outstayed their welcome.
 
 A client is a stranger until its first request is there whole, and with SASL until it is authenticated. It has
-``FIRST_REQUEST_SECONDS`` for that. A connection without a request for ``connections.max.idle.ms`` is closed, and so is
-one whose client has not read its answers, or not gone on with a request it began, for ``STANDSTILL_SECONDS``; a
+``FIRST_REQUEST_SECONDS`` for that. A connection without a request for ``connections.max.idle.ms`` is closed, as in Kafka
+also while one waits for records or for other members; and so is one whose client has not read its answers, or not gone on with a request it began, for ``STANDSTILL_SECONDS``; a
 request that takes longer must come at ``LEAST_BYTES_PER_SECOND``.
 
 When there are ``max.connections``, or no descriptors for more, a newcomer takes the place of the stranger that has
@@ -137,7 +137,8 @@ class Connections:
         if not self._idle and now - self._idle_searched >= _IDLE_SEARCH_SECONDS:
             self._idle_searched = now
             idle = [connection for connection in self._open if self._is_idle(connection, now)]
-            self._idle.extend(sorted(idle, key=lambda connection: connection.last_active))
+            # Those whose request waits for something, if no others.
+            self._idle.extend(sorted(idle, key=lambda connection: (connection.is_waiting, connection.last_active)))
         while self._idle:
             connection = self._idle.popleft()
             if connection in self._open and self._is_idle(connection, now):
@@ -145,7 +146,7 @@ class Connections:
         return None
 
     def _is_idle(self, connection: Connection, now: float) -> bool:
-        return now - connection.last_active > STANDSTILL_SECONDS and not connection.is_waiting
+        return now - connection.last_active > STANDSTILL_SECONDS
 
     # -- what is held for clients
 
@@ -200,7 +201,7 @@ class Connections:
                 connection.close(f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds")
             elif connection.partial_bytes and connection.is_reading:
                 self._look_for_progress(connection, now)
-            elif 0 <= idle_seconds < now - connection.last_active and not connection.is_waiting:
+            elif 0 <= idle_seconds < now - connection.last_active:
                 connection.close(f"was idle for {idle_seconds:.0f} seconds")
         self._is_sweeping = bool(self._open)
         if self._is_sweeping:

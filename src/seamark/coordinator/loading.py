@@ -36,6 +36,7 @@ def revive_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
             continue
         for member in group.members.values():
             restart_session(state, group, member, now_ms, effects)
+            state.member_bytes.loaded(member)
         if len(group.members) > limit:
             reason = f"loaded with {counted(len(group.members), 'member')}, {limit} are allowed"
             prepare_rebalance(state, group, reason, now_ms, effects)

@@ -34,10 +34,15 @@ _PROTOCOL_BYTES = 200
 
 
 def size_of(member: Member) -> int:
-    size = _MEMBER_BYTES + getsizeof(member.member_id) + len(member.assignment)
+    size = _MEMBER_BYTES + getsizeof(member.member_id) + getsizeof(member.client_id) + len(member.assignment)
     for name, metadata in member.protocols:
         size += _PROTOCOL_BYTES + len(name) + len(metadata)
     return size
+
+
+def _last_heard_ms(state: ShardState, member: Member) -> int:
+    given_ms = state.settings.new_member_timeout_ms if member.is_new else member.session_timeout_ms
+    return member.session_deadline_ms - given_ms
 
 
 class MemberBytes:
@@ -51,6 +56,10 @@ class MemberBytes:
 
     def count_shard(self, state: ShardState) -> None:
         self._states.append(state)
+
+    def loaded(self, member: Member) -> None:
+        """A member is there again that an earlier coordinator had taken in."""
+        self.at_most += size_of(member)
 
     def added(self, member: Member, now_ms: int, effects: Effects) -> None:
         """A member came or brought something new."""
@@ -70,7 +79,7 @@ class MemberBytes:
         if total <= MAX_BYTES:
             return
         # Alike are those that need the same number of bits; of them, who was heard of last stays longest.
-        sizes.sort(key=lambda each: (-each[0].bit_length(), each[3].session_deadline_ms - each[3].session_timeout_ms))
+        sizes.sort(key=lambda each: (-each[0].bit_length(), _last_heard_ms(each[1], each[3])))
         thinned: dict[str, tuple[ShardState, Group]] = {}
         count = 0
         for size, state, group, member in sizes:

@@ -96,12 +96,24 @@ def test_the_largest_members_leave_when_all_hold_too_much(monkeypatch):
 def test_of_members_alike_those_that_are_silent_leave(monkeypatch):
     driver = Driver(Settings(initial_rebalance_delay_ms=0))
     silent = [driver.send_join(group_id="silent") for _ in range(20)]
-    driver.now_ms += 5000
-    alive = [driver.send_join(group_id="alive") for _ in range(3)]
+    driver.now_ms += 1000
+    alive = [joined(driver, group_id=f"alive{number}") for number in range(3)]
+    driver.now_ms += 4000
+    for number, each in enumerate(alive):
+        assert driver.heartbeat(each.member_id, each.generation, group_id=f"alive{number}") is ErrorCode.NONE
     monkeypatch.setattr(member_bytes, "MAX_BYTES", driver.shard._state.member_bytes.at_most)
     assert joined(driver, group_id="new").error is ErrorCode.NONE
     assert len(driver.group("silent").members) < len(silent)
-    assert len(driver.group("alive").members) == len(alive)
+    assert [len(driver.group(f"alive{number}").members) for number in range(3)] == [1, 1, 1]
+
+
+def test_members_that_were_loaded_count_too():
+    driver = Driver(Settings(initial_rebalance_delay_ms=0))
+    member = joined(driver, protocols=[("range", bytes(10_000))])
+    driver.sync(member.member_id, member.generation, {member.member_id: b""})
+    before = driver.shard._state.member_bytes.at_most
+    driver.reload()
+    assert driver.shard._state.member_bytes.at_most - before > 10_000
 
 
 def test_what_was_given_back_is_found_before_anybody_has_to_leave(monkeypatch):
