@@ -1,9 +1,10 @@
 """All connections of a node: how many there may be, what is held for them, and which have outstayed their welcome.
 
 A client is a stranger until its first request is there whole, and with SASL until it is authenticated. It has
-``FIRST_REQUEST_SECONDS`` for that. A connection without a request for ``connections.max.idle.ms`` is closed, as in Kafka
-also while one waits for records or for other members; and so is one whose client has not read its answers, or not gone on with a request it began, for ``STANDSTILL_SECONDS``; a
-request that takes longer must come at ``LEAST_BYTES_PER_SECOND``.
+``FIRST_REQUEST_SECONDS`` for that. A connection that sends no request for ``connections.max.idle.ms`` is closed, as in
+Kafka also while one waits for records or for other members. So is one whose client has not read its answers, or not
+gone on with a request it began, for ``STANDSTILL_SECONDS``; a request that takes longer must come at
+``LEAST_BYTES_PER_SECOND``.
 
 When there are ``max.connections``, or no descriptors for more, a newcomer takes the place of the stranger that has
 been there longest, else of a client that has been idle for ``STANDSTILL_SECONDS``, else it is closed at once, as Kafka
