@@ -59,25 +59,32 @@ class GroupTimers:
     def __init__(self, fire: Callable[[TimerKey, int], None]) -> None:
         self._fire = fire
         self._deadlines: dict[TimerKey, tuple[int, int]] = {}
-        self._heap: list[tuple[int, int, TimerKey]] = []
+        # By number what is armed. The heap has numbers only: what is cancelled stays in it, and keys may be long.
+        self._keys: dict[int, TimerKey] = {}
+        self._heap: list[tuple[int, int]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._deadlines)
 
     def arm(self, key: TimerKey, deadline_ms: int) -> None:
+        self.cancel(key)
         number = next(self._numbers)
         self._deadlines[key] = (deadline_ms, number)
-        heapq.heappush(self._heap, (deadline_ms, number, key))
+        self._keys[number] = key
+        heapq.heappush(self._heap, (deadline_ms, number))
         if len(self._heap) > _SWEEP_ABOVE and len(self._heap) > 2 * len(self._deadlines):
-            self._heap = [(deadline, number, key) for key, (deadline, number) in self._deadlines.items()]
+            self._heap = list(self._deadlines.values())
             heapq.heapify(self._heap)
 
     def cancel(self, key: TimerKey) -> None:
-        self._deadlines.pop(key, None)
+        armed = self._deadlines.pop(key, None)
+        if armed is not None:
+            del self._keys[armed[1]]
 
     def clear(self) -> None:
         self._deadlines.clear()
+        self._keys.clear()
         self._heap.clear()
 
     @property
@@ -85,8 +92,8 @@ class GroupTimers:
         """The next deadline, None when there is none."""
         heap = self._heap
         while heap:
-            deadline_ms, number, key = heap[0]
-            if self._deadlines.get(key) == (deadline_ms, number):
+            deadline_ms, number = heap[0]
+            if number in self._keys:
                 return deadline_ms
             heapq.heappop(heap)
         return None
@@ -95,12 +102,13 @@ class GroupTimers:
         """Fire what is due, each at ``now_ms``, and return how many; what firing makes due again waits for the next
         call.
         """
-        due: list[tuple[int, int, TimerKey]] = []
+        due: list[tuple[int, TimerKey]] = []
         while len(due) < at_most and (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
-            entry = heapq.heappop(self._heap)
-            del self._deadlines[entry[2]]
-            due.append(entry)
-        for _, number, key in due:
+            _, number = heapq.heappop(self._heap)
+            key = self._keys.pop(number)
+            del self._deadlines[key]
+            due.append((number, key))
+        for number, key in due:
             # Firing another key may have set this one anew; firing it nevertheless would do no harm but no good either.
             armed = self._deadlines.get(key)
             if armed is None or armed[1] < number:

@@ -154,6 +154,15 @@ def test_a_wall_clock_that_jumps_ahead_is_followed() -> None:
     assert now_ms() == 4_601_000
 
 
+def test_a_cancelled_timer_leaves_nothing_of_its_key_behind() -> None:
+    timers = GroupTimers(lambda _key, _now_ms: None)
+    for number in range(500):
+        timers.arm(key(f"a long name {number}"), 5)
+        timers.arm(key(f"a long name {number}"), 6)
+        timers.cancel(key(f"a long name {number}"))
+    assert (len(timers), timers._keys, timers.earliest_ms) == (0, {}, None)
+
+
 def test_countless_deadlines_at_once_are_spread_over_calls() -> None:
     fired: list[str] = []
     timers = GroupTimers(lambda each, _now_ms: fired.append(each[3]))
