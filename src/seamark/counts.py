@@ -5,6 +5,8 @@ Tables of the command line and everything that programs read have bare digits in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def number_text(number: int) -> str:
     """A whole number as people read it.
@@ -22,3 +24,16 @@ def counted(number: int, thing: str, things: str = "") -> str:
     ('0 records', '1 record', '12,000 records', '2 entries')
     """
     return f"{number_text(number)} {thing if number == 1 else things or thing + 's'}"
+
+
+_NAMED = 5
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Names in a sentence; of many only the first.
+
+    >>> some_of(["a", "b"]), some_of([f"m{number}" for number in range(1000)])
+    ('a, b', 'm0, m1, m2, m3, m4 and 995 more')
+    """
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {number_text(len(names) - _NAMED)} more"

@@ -3,6 +3,7 @@
 import pytest
 
 from seamark import Broker
+from seamark.broker import fetch_sessions
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.fetch import FetchRequestForgottenTopic
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
@@ -134,3 +135,40 @@ def test_when_no_session_is_free_the_client_stays_with_full_requests(broker, cli
     assert client.ask(fetch_request({(topic, 0): 0}, session_epoch=0), VERSION).session_id == 0
     broker.advance(121)
     assert client.ask(fetch_request({(topic, 0): 0}, session_epoch=0), VERSION).session_id > 0
+
+
+def sessions_of(broker):
+    return broker._server.nodes[0].fetch_sessions
+
+
+def test_a_session_that_would_hold_too_much_is_not_opened(broker, client, topic, monkeypatch):
+    monkeypatch.setattr(fetch_sessions, "MAX_SESSION_BYTES", 2000)
+    wanted = {(topic, number): 0 for number in range(5)}
+    response = client.ask(fetch_request(wanted, session_epoch=0), VERSION)
+    assert (response.error_code, response.session_id, len(told(response))) == (0, 0, 5)
+    assert len(sessions_of(broker)) == 0
+
+
+def test_a_session_that_grows_too_large_is_no_longer_known(broker, client, topic, monkeypatch):
+    monkeypatch.setattr(fetch_sessions, "MAX_SESSION_BYTES", 2000)
+    session = open_session(client, {(topic, 0): 0})
+    assert follow(client, session, 1, {(topic, 1): 0}).error_code == 0
+    grown = follow(client, session, 2, {("x" * 2000, 0): 0})
+    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions_of(broker)), sessions_of(broker).byte_count) == (0, 0)
+
+
+def test_all_sessions_together_are_bounded_in_bytes(broker, client, topic, monkeypatch):
+    session = open_session(client, {(topic, 0): 0, (topic, 1): 0})
+    monkeypatch.setattr(fetch_sessions, "MAX_BYTES", sessions_of(broker).byte_count + 100)
+    assert client.ask(fetch_request({(topic, 0): 0}, session_epoch=0), VERSION).session_id == 0
+    assert follow(client, session, 1, forget=[(topic, 1)]).error_code == 0
+    second = open_session(client, {(topic, 0): 0})
+    assert client.ask(fetch_request({(topic, 0): 0}, session_epoch=0), VERSION).session_id == 0
+    broker.advance(121)
+    try:
+        open_session(client, {(topic, 0): 0})
+    finally:
+        broker.restore()
+    assert follow(client, session, 2).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert follow(client, second, 1).error_code == 0

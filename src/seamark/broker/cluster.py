@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.broker.broker_state import STATE_FILE, BrokerState
 from seamark.broker.leadership import Leadership, spread
-from seamark.broker.log_storage import LogStorage
+from seamark.broker.log_storage import DELETED, LogStorage
 from seamark.broker.partition import NO_LEADER, Partition
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.settings import BrokerSettings
@@ -181,6 +181,7 @@ class Cluster:
             try:
                 self.save()
             except StorageFailed:
+                # What is not in the state file may be given away again after a restart.
                 self._producer_id_limit = before
                 raise
         self._next_producer_id += 1
@@ -297,7 +298,8 @@ class Cluster:
         known = {partition.name for partition in self.partitions()}
         filesystem, directory = self.storage.filesystem, self.storage.directory
         for entry in filesystem.list(directory):
-            if _PARTITION_DIRECTORY.fullmatch(entry) and entry not in known:
+            is_of_no_topic = _PARTITION_DIRECTORY.fullmatch(entry) and entry not in known
+            if is_of_no_topic or entry.endswith(DELETED):
                 _log.warning("%s/%s belongs to no topic and is removed", directory, entry)
                 remove_log(filesystem, f"{directory}/{entry}")
 

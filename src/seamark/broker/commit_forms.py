@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # Larger commits are rare and take the general way: a connection keeps about ten times the bytes of its commit.
 MAX_REQUEST_BYTES = 1 << 13
+_KEPT_PER_BYTE = 10
+# For all connections of a node.
+MAX_KEPT_BYTES = 32 << 20
 # Commits of a connection before the first form is made; doubled each time one was made in vain.
 _FIRST_LOOK = 2
 _LAST_LOOK = 1 << 10
@@ -123,6 +126,12 @@ class RepeatedCommit(RequestContext):
         super().reply_value(CommitReply([(topic, [(each[0], code) for each in codes]) for topic, codes in topics]))
 
 
+def _largest(context: RequestContext) -> int:
+    """What a commit may have to be remembered: the more connections there are, the less each may keep."""
+    share = MAX_KEPT_BYTES // max(1, len(context.connection.node.connections))
+    return min(MAX_REQUEST_BYTES, share // _KEPT_PER_BYTE)
+
+
 class CommitMemory:
     """What a connection remembers of its commits; owned by the event loop's thread, as the connection is."""
 
@@ -139,7 +148,7 @@ class CommitMemory:
     ) -> None:
         """Take note of a commit that went the general way, which may be the one to be remembered."""
         self._seen += 1
-        if self._seen < self._look_after or context.request_bytes > MAX_REQUEST_BYTES:
+        if self._seen < self._look_after or context.request_bytes > _largest(context):
             return
         self._seen = 0
         self._look_after = min(2 * self._look_after, _LAST_LOOK)

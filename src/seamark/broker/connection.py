@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.broker.commit_forms import CommitMemory
 from seamark.broker.dispatch import Frame, serve
+from seamark.broker.file_limits import descriptor_of
 from seamark.broker.foreign_protocols import foreign_protocol
 from seamark.errors import DecodeError
 from seamark.wire.error_codes import ErrorCode
@@ -33,8 +34,6 @@ MAX_WAITING_BYTES = 1 << 20
 _REQUESTS_PER_TURN = 32
 # What may lie in the send buffer before no further request is looked at.
 SEND_BUFFER_BYTES = 1 << 18
-# A part of a frame that is larger than this is counted with those of all other connections.
-_COUNTED_ABOVE = 1 << 16
 # Pieces of an answer smaller than this in sum are joined: one buffer is cheaper than a row of them.
 _JOIN_BELOW = 1 << 16
 
@@ -50,14 +49,19 @@ class Connection(asyncio.Protocol):
         self.peer_port = 0
         # The address that the client connected to, for answers on a listener that is bound to all of them.
         self.local_host = ""
-        # On the machine's own clock: clients do not know of the time that tests add.
+        # All on the machine's own clock: clients do not know of the time that tests add.
+        self.opened_at = 0.0
         self.last_active = 0.0
+        self._is_stranger = True
         # When the client stopped reading; None while it reads.
         self.stalled_since: float | None = None
-        # What of the next frame has arrived, and how often in a row a sweep found that it had not grown.
+        # What of the next frame has arrived, since when, and how often in a row a sweep found that it had not grown.
         self.partial_bytes = 0
-        self.swept_bytes = 0
+        self.partial_since = 0.0
+        self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
+        # What is held of requests, as it was last told to all connections.
+        self._held_bytes = 0
         self._parser = FrameParser(self.session.max_frame_bytes or node.settings.socket_request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self.commits = CommitMemory()
@@ -67,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._is_serving = False
         # Whether the rest of a long row of requests has its turn coming.
         self._is_in_line = False
-        self._is_reading = True
+        self.is_reading = True
         self._is_abandoned = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -78,7 +82,7 @@ class Connection(asyncio.Protocol):
         self.peer_host, self.peer_port = peer[0], peer[1]
         self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
         self.session.opened(self.peer_host, transport.get_extra_info("ssl_object"))
-        refusal = self.node.connections.admit(self)
+        refusal = self.node.connections.admit(self, descriptor_of(transport))
         if refusal:
             self.close(refusal)
 
@@ -104,6 +108,16 @@ class Connection(asyncio.Protocol):
         """Whether a request of this connection is being handled."""
         return self._current is not None
 
+    @property
+    def is_expected_to(self) -> str:
+        """What a stranger has to do to stay."""
+        return "send a whole request" if self.is_known else "authenticate"
+
+    @property
+    def is_known(self) -> bool:
+        """Is the client logged in, where it has to be?"""
+        return self.session.is_known
+
     def close(self, reason: str, *, level: int = logging.INFO) -> None:
         """End the connection; the reason is the one line that the log gets. What was answered before is still sent."""
         transport, self._transport = self._transport, None
@@ -111,6 +125,8 @@ class Connection(asyncio.Protocol):
             self._tell_end(reason, level)
             if self.stalled_since is None:
                 transport.close()
+                if transport.get_write_buffer_size():
+                    self.node.connections.let_linger(transport)
             else:
                 transport.abort()
             self._let_go()
@@ -145,12 +161,13 @@ class Connection(asyncio.Protocol):
             partial -= arrived + 4 * len(frames)
             self._waiting.extend(frames)
             self._waiting_bytes += arrived
-        if partial > _COUNTED_ABOVE or self.partial_bytes > _COUNTED_ABOVE:
-            self.node.connections.count_partial(self, partial)
-        else:
-            self.partial_bytes = partial
+        if partial and (frames or not self.partial_bytes):
+            self.partial_since = self.node.clock.real_monotonic()
+        self.partial_bytes = partial
         if frames:
             self._serve_waiting()
+        else:
+            self._count_held()
 
     @property
     def _is_quiet(self) -> bool:
@@ -210,7 +227,17 @@ class Connection(asyncio.Protocol):
                 serve(self.node, self, frame, now)
         finally:
             self._is_serving = False
+        if self._is_stranger and self.session.is_known:
+            self._is_stranger = False
+            self.node.connections.know(self)
+        if self.partial_bytes + self._waiting_bytes != self._held_bytes:
+            self._count_held()
         self._regulate_reading()
+
+    def _count_held(self) -> None:
+        if self._transport is not None:
+            self._held_bytes = self.partial_bytes + self._waiting_bytes
+            self.node.connections.hold(self, self._held_bytes)
 
     def _take_turn(self) -> None:
         self._is_in_line = False
@@ -263,9 +290,11 @@ class Connection(asyncio.Protocol):
             and len(self._waiting) < MAX_WAITING_FRAMES
             and self._waiting_bytes < MAX_WAITING_BYTES
         )
-        if self._transport is not None and wanted != self._is_reading:
-            self._is_reading = wanted
+        if self._transport is not None and wanted != self.is_reading:
+            self.is_reading = wanted
             if wanted:
+                # While nothing was read its client could not go on.
+                self.partial_since = self.node.clock.real_monotonic()
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()

@@ -1,14 +1,42 @@
-"""The event loop that a broker runs on: uvloop where there is one, else Python's own."""
+"""The event loop that a broker runs on: uvloop where there is one, else Python's own.
+
+When a connection cannot be accepted because too many files are open, both loops try again later by themselves. uvloop
+says nothing of it, and Python's own a traceback for each attempt, a thousand at a time: here it is one line a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+from typing import Any
+
+from seamark.broker.broker_clock import BrokerClock
+from seamark.broker.rare_line import RareLine
+
+_log = logging.getLogger("seamark.broker")
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
-        return asyncio.new_event_loop()
+        return python_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+def python_event_loop() -> asyncio.AbstractEventLoop:
+    shortage = RareLine(_log, BrokerClock())
+
+    def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR:
+            shortage.say("a connection could not be accepted, it is tried again: %s", error.strerror)
+        else:
+            loop.default_exception_handler(context)
+
+    made = asyncio.new_event_loop()
+    made.set_exception_handler(tell)
+    return made

@@ -3,7 +3,8 @@
 Epoch 0 opens a session, further requests count 1, 2, … (behind the largest int32 comes 1), -1 closes. A session is
 named by a random id and lives in a cache of ``max.incremental.fetch.session.cache.slots``: when that is full, the one
 that was used least recently gives way if it is older than two minutes, and otherwise the newcomer gets no session and
-stays with full requests.
+stays with full requests. What sessions hold is bounded in bytes too, each by ``MAX_SESSION_BYTES`` and all of a node by
+``MAX_BYTES``; one that grows beyond that is no longer known, and its consumer goes on with full requests.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _EVICT_AFTER_SECONDS = 120.0
+# About 18,000 partitions, and 140,000 in all sessions.
+MAX_SESSION_BYTES = 8 << 20
+MAX_BYTES = 64 << 20
+# What a partition takes in a session, apart from its topic's name.
+_PARTITION_BYTES = 450
 
 # What a partition is called in a request: its topic, by name or by id, and its index.
 PartitionKey = tuple[str | bytes, int]
@@ -77,7 +83,7 @@ class FetchSession:
     turn.
     """
 
-    __slots__ = ("epoch", "id", "last_used", "partitions", "uses_topic_ids")
+    __slots__ = ("byte_count", "epoch", "id", "last_used", "partitions", "uses_topic_ids")
 
     def __init__(self, session_id: int, partitions: Iterable[FetchedPartition], *, uses_topic_ids: bool) -> None:
         self.id = session_id
@@ -85,20 +91,28 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.last_used = 0.0
         self.partitions: OrderedDict[PartitionKey, FetchedPartition] = OrderedDict((p.key, p) for p in partitions)
+        self.byte_count = sum(map(_size_of, self.partitions))
 
     def update(self, asked: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]) -> None:
         """Apply an incremental request."""
         for partition in asked:
-            known = self.partitions.get(partition.key)
+            key = partition.key
+            known = self.partitions.get(key)
             if known is None:
-                self.partitions[partition.key] = partition
+                self.partitions[key] = partition
+                self.byte_count += _size_of(key)
             else:
                 known.ask_again(partition)
         for key in forgotten:
-            self.partitions.pop(key, None)
+            if self.partitions.pop(key, None) is not None:
+                self.byte_count -= _size_of(key)
 
     def count_request(self) -> None:
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
+
+
+def _size_of(key: PartitionKey) -> int:
+    return _PARTITION_BYTES + len(key[0])
 
 
 class FetchSessions:
@@ -108,15 +122,32 @@ class FetchSessions:
         self._node = node
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._random = random.Random()
+        # What all of them hold.
+        self.byte_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def clear(self) -> None:
         self._sessions.clear()
+        self.byte_count = 0
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.byte_count -= session.byte_count
+
+    def update(
+        self, session: FetchSession, asked: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]
+    ) -> bool:
+        """Apply an incremental request; False if the session has grown too large, and is closed."""
+        self.byte_count -= session.byte_count
+        session.update(asked, forgotten)
+        self.byte_count += session.byte_count
+        if session.byte_count <= MAX_SESSION_BYTES and self.byte_count <= MAX_BYTES:
+            return True
+        self.close(session.id)
+        return False
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         """Return the session that an incremental request continues, or why it cannot."""
@@ -137,15 +168,19 @@ class FetchSessions:
         now = self._node.clock.monotonic()
         if slots == 0:
             return None
-        if len(self._sessions) >= slots:
+        session = FetchSession(0, partitions, uses_topic_ids=uses_topic_ids)
+        if session.byte_count > MAX_SESSION_BYTES:
+            return None
+        while len(self._sessions) >= slots or self.byte_count + session.byte_count > MAX_BYTES:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.last_used < _EVICT_AFTER_SECONDS:
                 return None
-            del self._sessions[oldest.id]
+            self.close(oldest.id)
         session_id = self._random.randint(1, INT32_MAX)
         while session_id in self._sessions:
             session_id = self._random.randint(1, INT32_MAX)
-        session = FetchSession(session_id, partitions, uses_topic_ids=uses_topic_ids)
+        session.id = session_id
         session.last_used = now
+        self.byte_count += session.byte_count
         self._sessions[session_id] = session
         return session

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark.broker.event_loop import new_event_loop
+from seamark.broker.file_limits import raise_open_file_limit
 from seamark.broker.process_tuning import tune_process
 from seamark.broker.server import BrokerServer
 from seamark.errors import SeamarkError, UsageError
@@ -26,6 +27,7 @@ def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> int:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    raise_open_file_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

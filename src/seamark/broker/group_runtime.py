@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("seamark.broker.groups")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
+_REPLIES_PER_TURN = 250
+
 
 class Asker(Protocol):
     """Who waits for a reply; a ``RequestContext`` is one."""
@@ -208,12 +210,18 @@ class GroupRuntime(NodePart):
             self._arm_loop()
         for line in effects.log_lines:
             _log.log(_LEVELS[line.level], "%s", line.text, extra={"event": line.event, "group": line.group_id})
-        for asker, reply in effects.replies:
+        self._answer(effects.replies)
+
+    def _answer(self, replies: list[tuple[Any, Any]]) -> None:
+        """Send replies; those of a large group's rebalance a part in each turn of the loop."""
+        for asker, reply in replies[:_REPLIES_PER_TURN]:
             try:
-                asker.reply_value(reply)  # type: ignore[attr-defined]
+                asker.reply_value(reply)
             except Exception:  # noqa: BLE001
                 # A bug of ours in one answer; the others of this turn must leave all the same.
                 _log.exception("a reply could not be sent")
+        if len(replies) > _REPLIES_PER_TURN:
+            self._node.loop.call_soon(partial(self._answer, replies[_REPLIES_PER_TURN:]))
 
     def _report(self, coordinator: Coordinator, partition: int, tickets: list[int], code: ErrorCode) -> None:
         """The outcome of one batch."""

@@ -3,7 +3,8 @@
 In memory nothing is ever lost short of the process, so every append is acknowledged at once. In a directory the
 durability decides: with ``os`` an append counts when the operating system has it, and a sync follows within about a
 second; with ``commit`` it counts after a sync, and all that was appended while one sync ran share the next. Syncs run
-in a thread of their own, one at a time.
+in a thread of their own, one at a time. A sync for which the process has no file descriptor left is tried again; who
+waits for it goes on waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.log_replay import replay_headers
-from seamark.storage.errors import StorageFailed
+from seamark.broker.rare_line import RareLine
+from seamark.storage.errors import StorageFailed, TooManyOpenFiles
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
 from seamark.storage.memory_filesystem import MemoryFilesystem
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from seamark.broker.partition import Partition
 
 _log = logging.getLogger("seamark.broker")
+
+# The end of a directory's name whose log could not be removed; the next start does it.
+DELETED = ".deleted"
 
 _SYNC_SECONDS = 1.0
 _Pending = list[tuple["Partition", PendingSync]]
@@ -63,6 +68,7 @@ class LogStorage:
         self._is_closed = False
         # Failures that nobody thought of and that the log file has.
         self._told: set[str] = set()
+        self._shortage = RareLine(_log, clock)
 
     def open_log(self, partition: Partition) -> Log:
         """Open a partition's log and work out what its batches say about producers and leader epochs."""
@@ -144,10 +150,15 @@ class LogStorage:
 
     def _end_sync(self, outcome: _Outcome) -> None:
         self._is_sync_planned = False
+        short = [each for each in outcome if isinstance(each[2], TooManyOpenFiles)]
         for partition, work, failure in outcome:
             if not partition.is_deleted:
                 self._finish_one(partition, work, failure)
-        if self._dirty:
+        if short:
+            self._is_sync_planned = True
+            self._timers.call_after(_SYNC_SECONDS, self._begin_sync)
+            self._shortage.say("%s: it is synced as soon as there is a file descriptor again", short[0][2])
+        elif self._dirty:
             self._plan_sync()
 
     def _finish_one(self, partition: Partition, work: PendingSync, error: StorageFailed | None) -> None:
@@ -155,6 +166,9 @@ class LogStorage:
             partition.log.finish_sync(work, error)
         except Exception as unexpected:  # noqa: BLE001 - the others of this sync must be told all the same
             error = _stopped(partition, unexpected)
+        if isinstance(error, TooManyOpenFiles):
+            self._dirty[partition] = None
+            return
         self._settle(partition, error)
         partition.synced()
 
@@ -185,6 +199,17 @@ class LogStorage:
         self._dirty.pop(partition, None)
         for _, callback in self._waiting.pop(partition, ()):
             callback(StorageFailed(partition.name, None, "the topic was deleted"))
+
+    def delete_log(self, partition: Partition, log: Log) -> None:
+        """Remove a log, or put it out of the way of a topic that is made under the same name."""
+        try:
+            log.delete()
+        except StorageFailed as error:
+            aside = f"{log.directory}.{partition.topic.id.hex()}{DELETED}"
+            self.filesystem.rename(log.directory, aside)
+            _log.warning(
+                "%s: not removed (%s); it is %s now, and the next start removes it", log.directory, error, aside
+            )
 
     async def close(self) -> None:
         """Wait for a sync that runs; the logs themselves are closed by their partitions."""

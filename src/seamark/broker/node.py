@@ -17,7 +17,7 @@ from seamark.broker.connections import Connections
 from seamark.broker.fetch_sessions import FetchSessions
 from seamark.broker.listener import Listener
 from seamark.broker.parts import NodePart, node_parts
-from seamark.broker.security_tls import TlsGate
+from seamark.broker.tls_gate import Handshakes, TlsGate
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Node:
         self.endpoints = server.endpoints
         self.listeners = [listener]
         self.connections = Connections(self)
+        self.handshakes = Handshakes(self.loop)
         self.fetch_sessions = FetchSessions(self)
         self.is_running = False
         # A fault: every request is handled this much later.

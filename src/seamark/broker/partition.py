@@ -178,5 +178,5 @@ class Partition:
         self.is_deleted = True
         self._storage.forget(self)
         if self._log is not None:
-            self._log.delete()
+            self._storage.delete_log(self, self._log)
         self.changed()

@@ -75,6 +75,10 @@ class SaslSession(GuardedSession):
         # The user is who the principal is, whatever certificate was shown.
         super().opened(host, None)
 
+    @property
+    def is_known(self) -> bool:
+        return self.stage is Stage.DONE
+
     def may_call(self, api_name: str) -> bool:
         stage = self.stage
         if stage is Stage.DONE:

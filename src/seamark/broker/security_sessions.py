@@ -48,6 +48,11 @@ class Session:
     def opened(self, host: str, ssl_object: object | None) -> None:
         """Take note of how the connection was made; ``ssl_object`` is None for one without TLS."""
 
+    @property
+    def is_known(self) -> bool:
+        """Is it settled who the client is? With SASL it is once the login is done."""
+        return True
+
     def may_call(self, api_name: str) -> bool:  # noqa: ARG002
         """May this API be called at all in the connection's present state?"""
         return True

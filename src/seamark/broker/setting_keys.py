@@ -70,7 +70,8 @@ SERVED = table(
     # -- connections and requests
     ConfigKey("socket.request.max.bytes", _INT, 104_857_600, least=1),
     ConfigKey("queued.max.request.bytes", _LONG, -1),
-    ConfigKey("max.connections", _INT, INT32_MAX, least=0, is_dynamic=True),
+    # By default what the process's limit of open files allows.
+    ConfigKey("max.connections", _INT, None, least=0, is_dynamic=True),
     ConfigKey("max.connections.per.ip", _INT, INT32_MAX, least=0, is_dynamic=True),
     ConfigKey("connections.max.idle.ms", _LONG, 600_000),
     ConfigKey("fetch.max.bytes", _INT, 57_671_680, least=1024),

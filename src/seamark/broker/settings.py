@@ -7,6 +7,7 @@ Kafka's default. An unknown key is refused: in a test it is a typo, and a typo t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -14,10 +15,15 @@ from typing import Any
 
 from seamark.broker import security
 from seamark.broker.config_keys import ConfigKey
+from seamark.broker.file_limits import connection_descriptors, default_max_connections, open_file_limit
 from seamark.broker.setting_keys import SERVED, WITHOUT_EFFECT
 from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
 from seamark.errors import ConfigError
+
+_log = logging.getLogger("seamark.broker")
+
+MAX_CONNECTIONS = "max.connections"
 
 
 class BrokerSettings:
@@ -46,6 +52,18 @@ class BrokerSettings:
         # A new cluster of Kafka 4.3 has this one among what was changed for all nodes, with the value it was made with.
         self.dynamic_default["min.insync.replicas"] = self["min.insync.replicas"]
         self.socket_request_max_bytes: int = self["socket.request.max.bytes"]
+        self._warn_of_too_many_connections()
+
+    def _warn_of_too_many_connections(self) -> None:
+        wanted = self.static.get(MAX_CONNECTIONS, 0)
+        if wanted > connection_descriptors():
+            _log.warning(
+                "%s=%d is more than this process can have: it may open %d files (ulimit -n), %d for connections",
+                MAX_CONNECTIONS,
+                wanted,
+                open_file_limit(),
+                connection_descriptors(),
+            )
 
     @staticmethod
     def key(name: str) -> ConfigKey:
@@ -67,6 +85,8 @@ class BrokerSettings:
         found = SERVED[name].default
         if found is None and name in _COORDINATOR_DEFAULTS:
             return _COORDINATOR_DEFAULTS[name]
+        if name == MAX_CONNECTIONS:
+            return default_max_connections()
         return found
 
     def is_given(self, name: str) -> bool:

@@ -13,11 +13,11 @@ from seamark.coordinator.commands import DeleteGroups, DeleteOffsets, ForgetTopi
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.groups import Group
 from seamark.coordinator.pending import Pending
+from seamark.coordinator.pending_members import forget_pending_member
 from seamark.coordinator.records import GroupRemoved, OffsetCommitted, OffsetRemoved, Record
 from seamark.coordinator.replies import DeleteGroupsReply, DeleteOffsetsReply, ForgetReply, Reply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import DELETE_ANSWERS, State
-from seamark.coordinator.timers import forget_pending_member
 from seamark.wire.error_codes import ErrorCode
 
 

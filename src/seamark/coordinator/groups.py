@@ -33,6 +33,8 @@ class InitialDelay:
 
 class Group:
     __slots__ = (
+        "_subscribed",
+        "_subscriptions",
         "generation",
         "group_id",
         "initial_delay",
@@ -52,7 +54,6 @@ class Group:
         "state_ms",
         "static_ids",
         "stored",
-        "subscribed",
         "sync_deadline_ms",
         "sync_ticket",
         "waiting_joins",
@@ -75,7 +76,9 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.subscribed: frozenset[str] | None = None
+        # The subscriptions of this generation, until somebody asks which topics they name.
+        self._subscriptions: set[bytes] | None = None
+        self._subscribed: frozenset[str] | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
         # Ids handed out with MEMBER_ID_REQUIRED that have not joined yet, with their deadlines (D12).
@@ -138,9 +141,15 @@ class Group:
         )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        if self.subscribed is None:
-            return self.is_consumer_group
-        return topic in self.subscribed
+        return self.is_consumer_group if self.subscribed is None else topic in self.subscribed
+
+    @property
+    def subscribed(self) -> frozenset[str] | None:
+        """The topics that members of this generation subscribe to, None when they cannot be known."""
+        if self._subscriptions is not None:
+            self._subscribed = subscribed_topics(self.protocol_type, self._subscriptions)
+            self._subscriptions = None
+        return self._subscribed
 
     def add(self, member: Member, protocol_type: str, token: Token | None) -> None:
         if not self.members:
@@ -219,9 +228,8 @@ class Group:
             self.move_to(State.EMPTY, now_ms)
 
     def refresh_subscription(self) -> None:
-        self.subscribed = subscribed_topics(
-            self.protocol_type, (member.metadata(self.protocol) for member in self.members.values())
-        )
+        # Taken now, for members may bring other ones before the next generation, and read when it is asked for.
+        self._subscriptions = {member.metadata(self.protocol) for member in self.members.values()}
 
     def member_list(self) -> list[JoinedMember]:
         return [

@@ -10,11 +10,12 @@ from seamark.coordinator.commands import Heartbeat
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.groups import Group
 from seamark.coordinator.members import NEVER_MS
-from seamark.coordinator.rebalancing import complete_if_all_joined, drop_member, rebalance_or_complete
+from seamark.coordinator.pending_members import expire_pending_member
+from seamark.coordinator.rebalancing import drop_member, rebalance_or_complete
 from seamark.coordinator.replies import HeartbeatReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import HEARTBEAT_ANSWERS, State
-from seamark.coordinator.timers import expect_pending_member, restart_session
+from seamark.coordinator.timers import restart_session
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -38,18 +39,8 @@ def _answer(state: ShardState, command: Heartbeat, now_ms: int, effects: Effects
 
 
 def fire_session_timer(state: ShardState, group: Group, member_id: str, now_ms: int, effects: Effects) -> None:
-    deadline_ms = group.pending.get(member_id)
-    if deadline_ms is not None:
-        if now_ms < deadline_ms:
-            expect_pending_member(state, group, member_id, deadline_ms, effects)
-            return
-        del group.pending[member_id]
-        effects.info(
-            "pending_member_expired",
-            group.group_id,
-            f"pending member {member_id} of group {group.group_id} did not join within its session timeout",
-        )
-        complete_if_all_joined(state, group, now_ms, effects)
+    if member_id in group.pending:
+        expire_pending_member(state, group, member_id, now_ms, effects)
         return
     member = group.members.get(member_id)
     if member is None:

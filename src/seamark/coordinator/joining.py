@@ -11,6 +11,7 @@ from seamark.coordinator.commands import UNKNOWN_MEMBER, JoinGroup
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.groups import Group
 from seamark.coordinator.members import Member, Protocols, distinct_protocols
+from seamark.coordinator.pending_members import expect_pending_member, forget_pending_member
 from seamark.coordinator.rebalancing import (
     answer_join,
     complete_if_all_joined,
@@ -22,7 +23,7 @@ from seamark.coordinator.replies import JoinReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
 from seamark.coordinator.static_members import replace_static_member
-from seamark.coordinator.timers import expect_pending_member, forget_pending_member, restart_session
+from seamark.coordinator.timers import restart_session
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -90,7 +91,7 @@ def _join_first_time(
     if instance_id is not None and instance_id in group.static_ids:
         replace_static_member(state, group, command, protocols, new_id, token, now_ms, effects)
     elif instance_id is None and command.require_known_member_id:
-        expect_pending_member(state, group, new_id, now_ms + command.session_timeout_ms, effects)
+        expect_pending_member(state, group, new_id, now_ms + command.session_timeout_ms, now_ms, effects)
         effects.replies.append((token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id)))
     else:
         _add_member(state, group, command, protocols, new_id, token, now_ms, effects)
@@ -130,6 +131,8 @@ def _join_again(
         return
     _update_member(group, member, command, protocols, token, effects)
     rebalance_or_complete(state, group, f"{reason}; client reason: {command.reason_text}", now_ms, effects)
+    if has_changed:
+        state.member_bytes.added(member, now_ms, effects)
 
 
 def _add_member(
@@ -158,6 +161,7 @@ def _add_member(
     restart_session(state, group, member, now_ms, effects, state.settings.new_member_timeout_ms)
     reason = f"adding new member {member_id} with group instance id {command.instance_id}"
     rebalance_or_complete(state, group, f"{reason}; client reason: {command.reason_text}", now_ms, effects)
+    state.member_bytes.added(member, now_ms, effects)
 
 
 def _update_member(

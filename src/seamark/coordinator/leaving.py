@@ -9,11 +9,12 @@ from __future__ import annotations
 from seamark.coordinator.commands import REASON_NOT_GIVEN, UNKNOWN_MEMBER, LeaveGroup, LeavingMember
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.groups import Group
+from seamark.coordinator.pending_members import drop_if_nobody_joined, forget_pending_member
 from seamark.coordinator.rebalancing import drop_member, rebalance_or_complete
 from seamark.coordinator.replies import LeaveReply, LeftMember
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
-from seamark.coordinator.timers import forget_pending_member
+from seamark.counts import some_of
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -38,7 +39,8 @@ def leave(state: ShardState, command: LeaveGroup, token: Token, now_ms: int, eff
         if code is ErrorCode.NONE:
             gone.append(leaving[0] or str(leaving[1]))
     if gone and group.state is not State.EMPTY:
-        rebalance_or_complete(state, group, f"{', '.join(gone)} left", now_ms, effects)
+        rebalance_or_complete(state, group, f"{some_of(gone)} left", now_ms, effects)
+    drop_if_nobody_joined(state, group)
 
 
 def _remove(state: ShardState, group: Group, leaving: LeavingMember, effects: Effects) -> ErrorCode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from seamark.coordinator.effects import Cancel, Effects
 from seamark.coordinator.members import NEVER_MS
+from seamark.coordinator.pending_members import forget_pending_member
 from seamark.coordinator.rebalancing import answer_join, answer_sync, prepare_rebalance
 from seamark.coordinator.replies import JoinReply, SyncReply
 from seamark.coordinator.shard_state import APPEND_TIMER, ShardState
@@ -16,7 +17,6 @@ from seamark.coordinator.states import State
 from seamark.coordinator.timers import (
     EXPIRY_TIMER,
     arm_expiry,
-    forget_pending_member,
     restart_session,
     stop_join,
     stop_session,
@@ -36,6 +36,7 @@ def revive_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
             continue
         for member in group.members.values():
             restart_session(state, group, member, now_ms, effects)
+            state.member_bytes.loaded(member)
         if len(group.members) > limit:
             reason = f"loaded with {counted(len(group.members), 'member')}, {limit} are allowed"
             prepare_rebalance(state, group, reason, now_ms, effects)

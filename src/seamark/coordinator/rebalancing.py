@@ -14,7 +14,7 @@ from seamark.coordinator.replies import JoinReply, SyncReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import PREDECESSORS, State
 from seamark.coordinator.timers import arm_join, arm_sync, restart_session, stop_join, stop_session, stop_sync
-from seamark.counts import counted
+from seamark.counts import counted, some_of
 from seamark.wire.error_codes import ErrorCode
 
 # A rebalance that nobody joined is tried again after the rebalance timeout, but not more often than this: a member
@@ -92,7 +92,7 @@ def complete_join(state: ShardState, group: Group, now_ms: int, effects: Effects
     for member in silent:
         drop_member(state, group, member, effects)
     if silent:
-        names = ", ".join(member.member_id for member in silent)
+        names = some_of([member.member_id for member in silent])
         effects.info(
             "members_removed", group.group_id, f"group {group.group_id} removed members that did not rejoin: {names}"
         )

@@ -45,6 +45,8 @@ from seamark.coordinator.shard_state import PartitionCount
 from seamark.wire.error_codes import ErrorCode
 
 _NONE = ErrorCode.NONE
+# Clients offer one or two; each costs all others of the group a comparison.
+MAX_PROTOCOLS = 100
 # Where there is no coordinator yet, 4.x does not echo the joiner's id (D2).
 _BLANK_ID_CODES = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 
@@ -67,9 +69,9 @@ def _check_named(command: Heartbeat | LeaveGroup | DeleteOffsets, _settings: Set
 def _check_join(command: JoinGroup, settings: Settings) -> ErrorCode:
     if not command.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    if settings.min_session_timeout_ms <= command.session_timeout_ms <= settings.max_session_timeout_ms:
-        return ErrorCode.NONE
-    return ErrorCode.INVALID_SESSION_TIMEOUT
+    if not settings.min_session_timeout_ms <= command.session_timeout_ms <= settings.max_session_timeout_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if len(command.protocols) > MAX_PROTOCOLS else ErrorCode.NONE
 
 
 def _check_sync(command: SyncGroup, _settings: Settings) -> ErrorCode:

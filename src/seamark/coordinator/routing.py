@@ -17,6 +17,7 @@ from seamark.coordinator.commands import (
     ListGroups,
 )
 from seamark.coordinator.effects import Effects, TimerKey, Token
+from seamark.coordinator.member_bytes import MemberBytes
 from seamark.coordinator.placement import partition_for
 from seamark.coordinator.records import Record
 from seamark.coordinator.refusals import invalidity, refuse
@@ -30,7 +31,7 @@ from seamark.coordinator.replies import (
 )
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard import Shard, Status
-from seamark.coordinator.shard_state import MakeId, PartitionCount
+from seamark.coordinator.shard_state import MakeId, PartitionCount, PendingMembers
 from seamark.counts import counted
 from seamark.errors import ConfigError, UsageError
 from seamark.wire.error_codes import ErrorCode
@@ -62,6 +63,8 @@ class Coordinator:
         self._partition_count = partition_count
         self._make_id = make_id
         self._shards: dict[int, Shard] = {}
+        self._member_bytes = MemberBytes()
+        self._pending_members = PendingMembers()
         # Requests that span shards and are not answered yet.
         self._gathering_count = 0
 
@@ -82,7 +85,12 @@ class Coordinator:
         shard = self._shards.get(partition)
         if shard is None:
             shard = self._shards[partition] = Shard(
-                partition, self.settings, partition_count=self._partition_count, make_id=self._make_id
+                partition,
+                self.settings,
+                partition_count=self._partition_count,
+                make_id=self._make_id,
+                member_bytes=self._member_bytes,
+                pending_members=self._pending_members,
             )
         return shard
 

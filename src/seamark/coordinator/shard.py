@@ -35,6 +35,7 @@ from seamark.coordinator.heartbeats import fire_session_timer, heartbeat
 from seamark.coordinator.joining import join
 from seamark.coordinator.leaving import leave
 from seamark.coordinator.loading import give_up_groups, revive_groups
+from seamark.coordinator.member_bytes import MemberBytes
 from seamark.coordinator.metrics import gauges
 from seamark.coordinator.pending import fire_append_timer, settle_failed, settle_stored
 from seamark.coordinator.rebalancing import fire_join_timer
@@ -42,7 +43,7 @@ from seamark.coordinator.records import Record, RecordKey
 from seamark.coordinator.refusals import invalidity, refuse
 from seamark.coordinator.replay import replay, stored_state
 from seamark.coordinator.settings import Settings
-from seamark.coordinator.shard_state import APPEND_TIMER, MakeId, PartitionCount, ShardState
+from seamark.coordinator.shard_state import APPEND_TIMER, MakeId, PartitionCount, PendingMembers, ShardState
 from seamark.coordinator.syncing import fire_sync_timer, sync
 from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.views import describe, list_groups
@@ -82,13 +83,26 @@ class Shard:
     """The groups whose ids hash to one offsets partition.
 
     ``partition_count`` answers how many partitions a topic has, None if it does not exist; ``make_id`` makes the random
-    end of a member id. A new shard is unloaded: ``load`` it first.
+    end of a member id. ``member_bytes`` and ``pending_members`` are shared by the shards of a coordinator. A new shard
+    is unloaded: ``load`` it first.
     """
 
     __slots__ = ("_state", "status")
 
-    def __init__(self, partition: int, settings: Settings, *, partition_count: PartitionCount, make_id: MakeId) -> None:
-        self._state = ShardState(partition, settings, partition_count, make_id)
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        *,
+        partition_count: PartitionCount,
+        make_id: MakeId,
+        member_bytes: MemberBytes | None = None,
+        pending_members: PendingMembers | None = None,
+    ) -> None:
+        member_bytes = member_bytes or MemberBytes()
+        pending_members = pending_members or PendingMembers()
+        self._state = ShardState(partition, settings, partition_count, make_id, member_bytes, pending_members)
+        member_bytes.count_shard(self._state)
         self.status = Status.UNLOADED
 
     @property

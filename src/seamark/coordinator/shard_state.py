@@ -16,6 +16,7 @@ from seamark.coordinator.metrics import Counters
 from seamark.coordinator.settings import Settings
 
 if TYPE_CHECKING:
+    from seamark.coordinator.member_bytes import MemberBytes
     from seamark.coordinator.pending import Pending
 
 # Answers how many partitions a topic has, None for a topic that does not exist (F26).
@@ -26,6 +27,18 @@ MakeId = Callable[[], str]
 APPEND_TIMER = "append"
 
 
+class PendingMembers:
+    """The ids that have not joined yet, of all shards of a coordinator: what each holds, the oldest first, and the
+    sum.
+    """
+
+    __slots__ = ("byte_count", "sizes")
+
+    def __init__(self) -> None:
+        self.sizes: dict[tuple[ShardState, str, str], int] = {}
+        self.byte_count = 0
+
+
 class ShardState:
     __slots__ = (
         "append_timer_ms",
@@ -33,15 +46,27 @@ class ShardState:
         "groups",
         "in_flight",
         "make_id",
+        "member_bytes",
         "next_ticket",
         "oldest_ticket",
         "partition",
         "partition_count",
+        "pending_members",
         "settings",
     )
 
-    def __init__(self, partition: int, settings: Settings, partition_count: PartitionCount, make_id: MakeId) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        partition_count: PartitionCount,
+        make_id: MakeId,
+        member_bytes: MemberBytes,
+        pending_members: PendingMembers,
+    ) -> None:
         self.partition = partition
+        self.member_bytes = member_bytes
+        self.pending_members = pending_members
         self.settings = settings
         self.partition_count = partition_count
         self.make_id = make_id
@@ -70,6 +95,6 @@ class ShardState:
         effects.timers.append(Arm((self.partition, APPEND_TIMER, "", ""), deadline_ms))
 
     def drop_if_hollow(self, group: Group) -> None:
-        """Forget a group that was only made for an append which then failed."""
+        """Forget a group that was only made for an append which then failed, or for an id that nobody joined with."""
         if not group.has_substance and group.last_ticket not in self.in_flight:
             self.groups.pop(group.group_id, None)

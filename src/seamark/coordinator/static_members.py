@@ -65,6 +65,7 @@ def replace_static_member(
         group.last_ticket = state.append(pending, effects)
     else:
         prepare_rebalance(state, group, reason, now_ms, effects)
+    state.member_bytes.added(member, now_ms, effects)
 
 
 class _Identity:

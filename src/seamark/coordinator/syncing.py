@@ -17,7 +17,7 @@ from seamark.coordinator.replies import SyncReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import SYNC_ANSWERS, State
 from seamark.coordinator.timers import arm_sync, stop_sync
-from seamark.counts import counted
+from seamark.counts import counted, some_of
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -67,7 +67,7 @@ def _wait(member: Member, token: Token, effects: Effects) -> None:
 
 
 def _store_assignment(state: ShardState, group: Group, command: SyncGroup, now_ms: int, effects: Effects) -> None:
-    given = dict(command.assignments)
+    given = {member_id: assignment for member_id, assignment in command.assignments if member_id in group.members}
     missing = [member_id for member_id in group.members if member_id not in given]
     effects.info(
         "assignment_received",
@@ -79,7 +79,7 @@ def _store_assignment(state: ShardState, group: Group, command: SyncGroup, now_m
         effects.warn(
             "assignment_incomplete",
             group.group_id,
-            f"leader {command.member_id} of group {group.group_id} assigned nothing to {', '.join(missing)}",
+            f"leader {command.member_id} of group {group.group_id} assigned nothing to {some_of(missing)}",
         )
     ticket = state.append(_StoredAssignment(group, given, now_ms), effects)
     group.last_ticket = group.sync_ticket = ticket

@@ -34,17 +34,6 @@ def stop_session(state: ShardState, group: Group, member: Member, effects: Effec
         effects.timers.append(Cancel((state.partition, SESSION_TIMER, group.group_id, member.member_id)))
 
 
-def expect_pending_member(state: ShardState, group: Group, member_id: str, deadline_ms: int, effects: Effects) -> None:
-    """Remember an id handed out with MEMBER_ID_REQUIRED until the session timeout (D12)."""
-    group.pending[member_id] = deadline_ms
-    effects.timers.append(Arm((state.partition, SESSION_TIMER, group.group_id, member_id), deadline_ms))
-
-
-def forget_pending_member(state: ShardState, group: Group, member_id: str, effects: Effects) -> None:
-    if group.pending.pop(member_id, None) is not None:
-        effects.timers.append(Cancel((state.partition, SESSION_TIMER, group.group_id, member_id)))
-
-
 def arm_join(state: ShardState, group: Group, deadline_ms: int, effects: Effects) -> None:
     group.join_deadline_ms = deadline_ms
     effects.timers.append(Arm((state.partition, JOIN_TIMER, group.group_id, ""), deadline_ms))

@@ -7,6 +7,7 @@
     +- StorageFailed           the disk refused; the log may still be read
     |  +- MissingFile          there is no such file
     |  +- DiskFull             there is no room
+    |  +- TooManyOpenFiles     the process may not open another file at the moment; nothing was touched
     |  +- WritesStopped        an earlier failure left the log fit for reading only, until it is opened again
     +- OffsetOutOfRange        an offset outside of the log was asked for
 
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from seamark.errors import SeamarkError
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LogError(SeamarkError):
@@ -63,6 +65,10 @@ class DiskFull(StorageFailed):
     """There is no room for what was to be written."""
 
 
+class TooManyOpenFiles(StorageFailed):
+    """The file could not be opened because too many are open; the same call works once some are closed."""
+
+
 class WritesStopped(StorageFailed):
     """A failed sync or an undone write that could not be undone: what is stored is no longer known."""
 
@@ -89,6 +95,8 @@ def translate(error: OSError, file: str) -> StorageFailed:
         return MissingFile(file, None, reason)
     if error.errno in _NO_ROOM:
         return DiskFull(file, None, reason)
+    if error.errno in _NO_DESCRIPTOR:
+        return TooManyOpenFiles(file, None, reason)
     return StorageFailed(file, None, reason)
 
 

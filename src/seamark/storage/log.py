@@ -21,7 +21,7 @@ from seamark.storage.admission import admit
 from seamark.storage.checkpoint import write_checkpoint
 from seamark.storage.clean_shutdown import mark_clean, unmark_clean
 from seamark.storage.compaction import Cleaning
-from seamark.storage.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, WritesStopped
+from seamark.storage.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, TooManyOpenFiles, WritesStopped
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.names import CLEANING_FILE, LOG_START_FILE
 from seamark.storage.recovery import Recovered, recover, remove_log
@@ -190,7 +190,7 @@ class Log:
     def sync(self) -> None:
         """Make everything appended so far durable; ``durable_end`` is then ``log_end``.
 
-        Raises ``StorageFailed``, after which the log takes no more writes.
+        Raises ``StorageFailed``, after which the log takes no more writes unless too many files were open.
         """
         pending = self.begin_sync()
         if pending is None:
@@ -211,22 +211,18 @@ class Log:
         if self._durable_end == self._log_end and not self._unsynced and not self._is_directory_dirty:
             return None
         sealed = tuple(self._unsynced)
-        try:
-            calls = [
-                segment.file.detached_sync() for segment in (*sealed, self._segments.active) if segment.file is not None
-            ]
-        except StorageFailed as error:
-            self.stop_writes(f"a sync could not be started ({error})")
-            raise
+        calls = [each.file.detached_sync() for each in (*sealed, self._segments.active) if each.file is not None]
         directory = self.directory if self._is_directory_dirty else None
         self._is_directory_dirty = False
         return PendingSync(self._filesystem, directory, calls, sealed, self._log_end)
 
     def finish_sync(self, pending: PendingSync, error: StorageFailed | None = None) -> None:
-        """Take note that ``pending`` has run, or with what error it failed."""
-        if error is not None:
+        """Take note that ``pending`` has run, or with what error; one that lacked a descriptor is left to the next."""
+        is_put_off = isinstance(error, TooManyOpenFiles)
+        if error is not None and not is_put_off:
             self.stop_writes(f"a sync failed ({error})")
-        if self._stopped is not None or self._is_closed:
+        self._is_directory_dirty |= is_put_off
+        if is_put_off or self._stopped is not None or self._is_closed:
             return
         self._durable_end = max(self._durable_end, pending.end_offset)
         for segment in pending.sealed:
@@ -366,7 +362,12 @@ class Log:
             self._replace(rewrite.replaced, [segment])
             self._filesystem.sync_directory(self.directory)
         except StorageFailed as error:
-            self.stop_writes(f"a compacted segment could not take its place ({error})")
+            if isinstance(error, TooManyOpenFiles):
+                # The old segments are all there, or the new one has its name, which the next sync makes durable.
+                self._is_directory_dirty = True
+                rewrite.abandon()
+            else:
+                self.stop_writes(f"a compacted segment could not take its place ({error})")
             raise
         self._write_index(segment, durable=True)
         self._is_directory_dirty = True

@@ -31,14 +31,28 @@ def _fsync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+class _Handle:
+    """A descriptor, closed when nobody holds it any more: neither the file nor a sync on another thread."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self.descriptor)
+
+
 class RealFile:
     """An open descriptor; -1 once closed."""
 
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("_descriptor", "_handle", "_path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
+        self._handle: _Handle | None = _Handle(descriptor)
 
     def append(self, content: Bytes) -> None:
         try:
@@ -80,30 +94,21 @@ class RealFile:
             _fsync(self._descriptor)
 
     def detached_sync(self) -> Callable[[], None]:
-        # A second descriptor: the owner may close the first one, and its number be given away, while this call runs.
-        with translated(self._path):
-            descriptor = os.dup(self._descriptor)
+        # The handle is shared, not duplicated: the owner may close the file meanwhile, and a sync must not fail because
+        # the process has no descriptor to spare.
+        handle = self._handle
+        if handle is None:
+            raise StorageFailed(self._path, None, "the file was closed")
 
-        def sync_and_close() -> None:
+        def sync() -> None:
             with translated(self._path):
-                try:
-                    _fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                _fsync(handle.descriptor)
 
-        return sync_and_close
+        return sync
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            with translated(self._path):
-                os.close(descriptor)
-
-    def __del__(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        self._descriptor = -1
+        self._handle = None
 
 
 class RealFilesystem:

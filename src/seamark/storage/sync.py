@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class PendingSync:
     """``run`` it once; everything below ``end_offset`` is then durable."""
 
-    __slots__ = ("_calls", "_directory", "_filesystem", "end_offset", "sealed")
+    __slots__ = ("_calls", "_filesystem", "directory", "end_offset", "sealed")
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class PendingSync:
         end_offset: int,
     ) -> None:
         self._filesystem = filesystem
-        self._directory = directory
+        self.directory = directory
         self._calls = calls
         self.sealed = sealed
         self.end_offset = end_offset
@@ -38,5 +38,5 @@ class PendingSync:
         """Sync files, oldest first, and then the names of new ones; raise ``StorageFailed`` when one fails."""
         for call in self._calls:
             call()
-        if self._directory is not None:
-            self._filesystem.sync_directory(self._directory)
+        if self.directory is not None:
+            self._filesystem.sync_directory(self.directory)

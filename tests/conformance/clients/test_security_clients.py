@@ -288,7 +288,7 @@ def test_connections_that_never_shake_hands_count_as_connections(tls, authority)
 
 def test_a_handshake_that_takes_too_long_is_given_up(tls, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "seamark")
-    monkeypatch.setattr("seamark.broker.security_tls.HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr("seamark.broker.tls_gate.HANDSHAKE_SECONDS", 0.2)
     with Broker(security=Security(tls=tls)) as broker, Wire(broker.bootstrap) as wire:
         assert wire.is_closed_by_peer(5)
         wait_for_connections(broker, 0)

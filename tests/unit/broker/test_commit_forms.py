@@ -35,6 +35,8 @@ topic_lists = st.lists(
 class Sink:
     """A connection as far as an answer needs one."""
 
+    connection_count = 1
+
     def __init__(self) -> None:
         self.commits = CommitMemory()
         self.session = SimpleNamespace(is_unrestricted=True)
@@ -47,7 +49,8 @@ class Sink:
 
     @property
     def node(self) -> Any:
-        return SimpleNamespace(groups=SimpleNamespace(submit=lambda command, _: self.submitted.append(command)))
+        groups = SimpleNamespace(submit=lambda command, _: self.submitted.append(command))
+        return SimpleNamespace(groups=groups, connections=range(self.connection_count))
 
 
 def request(offset: int, topics: list, group: str = "g", member: str = "m", generation: int = 3) -> OffsetCommitRequest:
@@ -201,6 +204,14 @@ def test_a_client_that_changes_its_commit_is_remembered_anew():
 def test_large_commits_are_not_remembered():
     sink = taught(9, [("t", [(index, -1, "m" * 100) for index in range(MAX_REQUEST_BYTES // 100)])])
     assert sink.commits.form is None
+
+
+def test_the_more_connections_there_are_the_less_each_may_keep(monkeypatch):
+    topics = [("t", [(index, -1, "m" * 100) for index in range(20)])]
+    assert taught(9, topics).commits.form is not None
+    monkeypatch.setattr(Sink, "connection_count", 10_000)
+    assert taught(9, topics).commits.form is None
+    assert taught(9, [("t", [(0, -1, "")])]).commits.form is not None
 
 
 def test_a_request_that_is_not_written_as_we_write_it_is_not_remembered():

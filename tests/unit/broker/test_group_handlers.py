@@ -52,7 +52,11 @@ class Context:
         session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed)
         listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
         self.connection = SimpleNamespace(
-            session=session, listener=listener, local_host="127.0.0.1", commits=CommitMemory()
+            session=session,
+            listener=listener,
+            local_host="127.0.0.1",
+            commits=CommitMemory(),
+            node=SimpleNamespace(connections=[]),
         )
 
     def _is_allowed(self, operation: Any, resource_type: Any, name: str) -> bool:

@@ -232,3 +232,17 @@ def test_the_lines_of_the_log_say_what_happens_to_groups(world: World, caplog: p
     assert "preparing to rebalance group g" in text
     assert "stabilized group g generation 1 with 1 member" in text
     assert "now empty" in text
+
+
+def test_the_answers_of_a_large_group_leave_in_several_turns() -> None:
+    world = World(settings={"group.initial.rebalance.delay.ms": 3000}).with_offsets_topic()
+    asked = [world.join("g") for _ in range(600)]
+    answered = [0]
+    for _ in range(3):
+        world.clock.advance(3)
+        world.timers.fire_due()
+    while world.soon or answered[-1] == 0:
+        answered.append(sum(bool(each.replies) for each in asked))
+        world.turn()
+    assert answered == [0, 250, 500]
+    assert all(each.reply.error is ErrorCode.NONE for each in asked)

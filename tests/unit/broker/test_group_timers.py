@@ -187,3 +187,27 @@ def test_a_pause_between_looking_at_the_two_clocks_is_no_jump() -> None:
     told = [now_ms() for _ in range(4)]
     assert told == sorted(told)
     assert jumps == []
+
+
+def test_a_cancelled_timer_leaves_nothing_of_its_key_behind() -> None:
+    timers = GroupTimers(lambda _key, _now_ms: None)
+    for number in range(500):
+        timers.arm(key(f"a long name {number}"), 5)
+        timers.arm(key(f"a long name {number}"), 6)
+        timers.cancel(key(f"a long name {number}"))
+    assert (len(timers), timers._keys, timers.earliest_ms) == (0, {}, None)
+
+
+def test_countless_deadlines_at_once_are_spread_over_calls() -> None:
+    fired: list[str] = []
+    timers = GroupTimers(lambda each, _now_ms: fired.append(each[3]))
+    for number in range(10_000):
+        timers.arm(key(f"{number:05}"), 5)
+    calls = 0
+    while len(timers):
+        before = len(fired)
+        timers.run_through(0, 10, lambda: None)
+        calls += 1
+        assert 0 < len(fired) - before <= 4000
+    assert calls == 3
+    assert fired == sorted(fired)

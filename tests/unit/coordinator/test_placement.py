@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.coordinator import CommitOffsets, Coordinator, FetchOffsets, Settings, partition_for
+from seamark.coordinator import CommitOffsets, Coordinator, FetchOffsets, Settings, partition_for, placement
 from seamark.coordinator.placement import java_string_hash
 from seamark.errors import ConfigError, UsageError
 from seamark.wire.error_codes import ErrorCode
@@ -37,6 +37,28 @@ def test_the_hash_runs_over_utf_16_code_units():
     # Two surrogates 0xD83D and 0xDE00, as Java sees them.
     assert java_string_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
     assert java_string_hash("é") == 0xE9
+
+
+def horner(text: str) -> int:
+    """As Java's documentation has it, one code unit after the other."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for position in range(0, len(units), 2):
+        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 128, 1000, 32_767])
+def test_long_names_hash_as_in_java(length):
+    text = "".join(chr(0x21 + number * 7919 % 0x2000) for number in range(length))
+    assert java_string_hash(text) == horner(text)
+
+
+def test_long_names_are_not_kept():
+    before = placement._kept_partition_for.cache_info().currsize
+    for number in range(10):
+        partition_for("x" * 1000 + str(number), 50)
+    assert placement._kept_partition_for.cache_info().currsize == before
 
 
 def coordinator(partitions: int = 50) -> Coordinator:

@@ -1,7 +1,8 @@
 """A disk in memory that keeps to the letter of the filesystem port: what was not synced may be lost, torn or garbled.
 
 ``crash_at`` makes the Nth change raise ``PowerLost`` in its middle; ``after_crash`` is the disk that the next process
-finds. ``room_bytes`` bounds what can be written, and ``failing`` names calls that answer with an error.
+finds. ``room_bytes`` bounds what can be written, ``failing`` names calls that answer with an error, and behind
+``descriptors_left`` calls nothing more can be opened.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from seamark.storage import DiskFull, MissingFile, StorageFailed
+from seamark.storage import DiskFull, MissingFile, StorageFailed, TooManyOpenFiles
 
 
 class PowerLost(BaseException):
@@ -102,6 +103,7 @@ class CrashingDisk:
         self.changes = 0
         self.room_bytes: int | None = None
         self.failing: set[str] = set()
+        self.descriptors_left: int | None = None
         self._names: dict[str, dict[str, Node]] = {}
         self._durable_names: dict[str, dict[str, Node]] = {}
         self._pending: dict[str, list[tuple[str, str, str | Node]]] = {}
@@ -111,6 +113,12 @@ class CrashingDisk:
     def refuse_if_told(self, call: str, path: str) -> None:
         if call in self.failing:
             raise StorageFailed(path, None, f"{call} failed: input/output error")
+
+    def take_descriptor(self, path: str) -> None:
+        if self.descriptors_left is not None:
+            if not self.descriptors_left:
+                raise TooManyOpenFiles(path, None, "too many open files")
+            self.descriptors_left -= 1
 
     def is_last_change(self) -> bool:
         self.changes += 1
@@ -145,6 +153,7 @@ class CrashingDisk:
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> CrashingFile:
         self.refuse_if_told("open", path)
+        self.take_descriptor(path)
         directory, names, name = self._at(path)
         if name not in names:
             if not create:
@@ -155,6 +164,7 @@ class CrashingDisk:
         return CrashingFile(self, path, names[name])
 
     def list(self, directory: str) -> list[str]:
+        self.take_descriptor(directory)
         directory = directory.rstrip("/")
         if directory not in self._names:
             raise MissingFile(directory, None, "no such directory")
@@ -211,6 +221,7 @@ class CrashingDisk:
         if directory not in self._names:
             raise MissingFile(directory, None, "no such directory")
         self.refuse_if_told("sync_directory", directory)
+        self.take_descriptor(directory)
         self.change()
         self._durable_names[directory] = dict(self._names[directory])
         self._pending[directory] = []

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from seamark.storage import DiskFull, MissingFile, RealFilesystem, StorageFailed
+from seamark.storage import DiskFull, MissingFile, RealFilesystem, StorageFailed, TooManyOpenFiles
 
 # F28: what an append failure is made of
 
@@ -62,7 +62,6 @@ def test_no_room_is_a_full_disk(file, monkeypatch, code):
         ("write", lambda file: file.append(b"x")),
         ("pread", lambda file: file.read(0, 1)),
         ("ftruncate", lambda file: file.truncate(0)),
-        ("dup", lambda file: file.detached_sync()),
     ],
 )
 def test_other_failures_name_the_file(file, tmp_path, monkeypatch, call, use):
@@ -116,3 +115,32 @@ def test_descriptors_are_given_back(tmp_path):
     again = os.dup(0)
     os.close(again)
     assert again == lowest
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_are_told_from_a_failing_disk(tmp_path, monkeypatch, code):
+    monkeypatch.setattr(os, "open", failing(code))
+    with pytest.raises(TooManyOpenFiles):
+        RealFilesystem().open(f"{tmp_path}/a", create=True)
+    with pytest.raises(TooManyOpenFiles):
+        RealFilesystem().sync_directory(str(tmp_path))
+
+
+def test_a_sync_needs_no_descriptor_of_its_own(file, monkeypatch):
+    for call in ("dup", "open"):
+        monkeypatch.setattr(os, call, failing(errno.EMFILE))
+    file.append(b"x")
+    file.detached_sync()()
+
+
+def test_a_sync_that_runs_keeps_the_descriptor_of_a_closed_file(tmp_path):
+    filesystem = RealFilesystem()
+    file = filesystem.open(f"{tmp_path}/a", create=True)
+    sync = file.detached_sync()
+    file.close()
+    # Opened meanwhile: without the share in the handle it would have the number that the sync is about to use.
+    other = filesystem.open(f"{tmp_path}/b", create=True)
+    inode = (tmp_path / "a").stat().st_ino
+    assert os.fstat(sync.__closure__[0].cell_contents.descriptor).st_ino == inode
+    sync()
+    other.close()

@@ -72,7 +72,8 @@ def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchR
             )
             if isinstance(found, ErrorCode):
                 return FetchResponse(error_code=found)
-            found.update(asked, _forgotten(request, version))
+            if not node.fetch_sessions.update(found, asked, _forgotten(request, version)):
+                return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             if found.partitions:
                 session, is_incremental = found, True
                 session.count_request()

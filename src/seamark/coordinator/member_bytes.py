@@ -1,0 +1,97 @@
+"""What the members of all groups hold in memory, and who has to leave when that is too much.
+
+A member brings its metadata, as much as a request may have, and is kept for a session timeout, half an hour at most.
+Kafka bounds how many members a group has, and no bytes. Here all members together may hold ``MAX_BYTES``. Beyond that
+the largest go, and of those alike in size the ones that have been silent longest, so that whoever fills the memory
+makes room again at its own cost: members of an ordinary size that send heartbeats stay.
+
+Joining adds to an upper bound; what is really held is looked up when that reaches the limit, and a quarter of it is
+given back then. So the cost of looking is spread over as many bytes of requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import getsizeof
+from typing import TYPE_CHECKING
+
+from seamark.coordinator.effects import Effects
+from seamark.coordinator.groups import Group
+from seamark.coordinator.members import Member
+from seamark.coordinator.rebalancing import answer_join, drop_member, rebalance_or_complete
+from seamark.coordinator.replies import JoinReply
+from seamark.coordinator.states import State
+from seamark.counts import counted
+from seamark.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from seamark.coordinator.shard_state import ShardState
+
+MAX_BYTES = 96 << 20
+# The member itself with its entries in tables and timers, and those of each protocol.
+_MEMBER_BYTES = 1000
+_PROTOCOL_BYTES = 200
+
+
+def size_of(member: Member) -> int:
+    size = _MEMBER_BYTES + getsizeof(member.member_id) + getsizeof(member.client_id) + len(member.assignment)
+    for name, metadata in member.protocols:
+        size += _PROTOCOL_BYTES + len(name) + len(metadata)
+    return size
+
+
+def _last_heard_ms(state: ShardState, member: Member) -> int:
+    given_ms = state.settings.new_member_timeout_ms if member.is_new else member.session_timeout_ms
+    return member.session_deadline_ms - given_ms
+
+
+class MemberBytes:
+    """One for all shards of a coordinator."""
+
+    __slots__ = ("_states", "at_most")
+
+    def __init__(self) -> None:
+        self._states: list[ShardState] = []
+        self.at_most = 0
+
+    def count_shard(self, state: ShardState) -> None:
+        self._states.append(state)
+
+    def loaded(self, member: Member) -> None:
+        """A member is there again that an earlier coordinator had taken in."""
+        self.at_most += size_of(member)
+
+    def added(self, member: Member, now_ms: int, effects: Effects) -> None:
+        """A member came or brought something new."""
+        self.at_most += size_of(member)
+        if self.at_most > MAX_BYTES:
+            self._look(now_ms, effects)
+
+    def _all(self) -> Iterator[tuple[ShardState, Group, Member]]:
+        for state in self._states:
+            for group in state.groups.values():
+                for member in group.members.values():
+                    yield state, group, member
+
+    def _look(self, now_ms: int, effects: Effects) -> None:
+        sizes = [(size_of(member), state, group, member) for state, group, member in self._all()]
+        total = self.at_most = sum(each[0] for each in sizes)
+        if total <= MAX_BYTES:
+            return
+        # Alike are those that need the same number of bits; of them, who was heard of last stays longest.
+        sizes.sort(key=lambda each: (-each[0].bit_length(), _last_heard_ms(each[1], each[3])))
+        thinned: dict[str, tuple[ShardState, Group]] = {}
+        count = 0
+        for size, state, group, member in sizes:
+            if self.at_most <= MAX_BYTES * 3 // 4:
+                break
+            answer_join(group, member, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED), effects)
+            drop_member(state, group, member, effects)
+            thinned[group.group_id] = state, group
+            self.at_most -= size
+            count += 1
+        reason = f"{counted(count, 'member')} had to leave, because all members held {counted(total, 'byte')}"
+        effects.warn("members_too_large", "", reason)
+        for state, group in thinned.values():
+            if group.state is not State.EMPTY:
+                rebalance_or_complete(state, group, reason, now_ms, effects)
