@@ -1,38 +1,45 @@
 """What a produced batch must be like before it may be appended, in the order in which Kafka looks at it.
 
-The header alone decides, with two exceptions for which the records are read: a compacted topic takes no record
-without a key, and a batch with a time out of range names the records that are. The checksum is the log's to check.
+First its header and checksum (``check_head``), then all of its records (``check_records``), without making one of
+them. Kafka takes some batches that consumers cannot read: records whose offsets or lengths lie. Those are refused here,
+as is what unfolds to more than the bounds of ``seamark.wire.record_walk`` and ``LogSettings.max_decompressed_bytes``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from seamark.broker.partition import Partition
-from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
+from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
+from seamark.broker.slow_lane import Pause, SlowLane
 from seamark.counts import counted
 from seamark.errors import DecodeError
-from seamark.wire.compression import Codec
+from seamark.wire.compression import Codec, decompress, unfolded_bound
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CONTROL,
     CRC_POSITION,
+    DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
-    INT64_MAX,
     LENGTH_OVERHEAD,
+    LENGTH_POSITION,
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     Buffer,
     crc32c_function,
 )
-from seamark.wire.records import check_crc, decode_batch, read_header
+from seamark.wire.record_skim import skim_records
+from seamark.wire.record_walk import RecordWalk
+from seamark.wire.stream_bounds import BeyondBound
 
 # From this version of Produce on a client may use zstd.
 ZSTD_VERSION = 7
@@ -40,24 +47,34 @@ ZSTD_VERSION = 7
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
 _LENGTH = Struct(">i")
+_TIMESTAMP = Struct(">q")
 # What the smallest record of the oldest format has behind its length.
 LEAST_LENGTH = 14
-LENGTH_POSITION = 8
+# The bits of the attributes that have a meaning.
+_KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+# Records and headers that are looked at before others get their turn.
+_SLICE = 50_000
+# Unfolding, or copying, this many bytes takes about as long as the look at one record.
+_BYTES_PER_UNIT = 256
+# Bad records that are named one by one, so that the answer is not larger than the request.
+_NAMED = 1000
 
 
 class ProducedBatch(NamedTuple):
-    """What the append needs to know of a batch; ``content`` is what is to be appended."""
+    """What the append needs to know of a batch whose header is sound."""
 
     content: Buffer
+    attributes: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
     first_sequence: int
     record_count: int
-    max_timestamp_ms: int
 
 
-def check_batch(content: Buffer | None, partition: Partition, version: int, now_ms: int) -> ProducedBatch:
-    """Return the batch's facts, or refuse it."""
+def check_head(content: Buffer | None, partition: Partition, version: int) -> ProducedBatch:
+    """Return what the batch's header says, or refuse it."""
     size = 0 if content is None else len(content)
     if content is None or size < LENGTH_OVERHEAD:
         raise _invalid("there is no batch")
@@ -73,20 +90,9 @@ def check_batch(content: Buffer | None, partition: Partition, version: int, now_
     if size < HEADER_BYTES:
         raise _invalid(f"{size} bytes are no batch")
     (
-        base_offset,
-        length,
-        _,
-        _,
-        _,
-        attributes,
-        last_delta,
-        _,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        sequence,
-        count,
-    ) = HEADER.unpack_from(content)
+        base_offset, length, _, _, crc, attributes, last_delta, base_timestamp_ms, max_timestamp_ms,
+        producer_id, producer_epoch, sequence, count,
+    ) = HEADER.unpack_from(content)  # fmt: skip
     if attributes & CODEC_MASK == Codec.ZSTD and version < ZSTD_VERSION:
         raise RequestRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -96,40 +102,61 @@ def check_batch(content: Buffer | None, partition: Partition, version: int, now_
         raise _invalid("there is more than one batch")
     if length + LENGTH_OVERHEAD > size:
         raise _invalid(f"the batch of {length + LENGTH_OVERHEAD} bytes was cut off at {size}")
-    config = partition.topic.config
-    if base_offset != 0:
-        raise _unfit(f"a producer's batch begins at offset 0, not at {base_offset}")
-    if size > config.max_message_bytes:
-        raise RequestRefused(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"{partition.name} takes batches of {config.max_message_bytes} bytes at most, this one has {size}",
-        )
-    if size > config.segment_bytes:
-        raise RequestRefused(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the segments of {partition.name} hold {config.segment_bytes} bytes at most, this batch has {size}",
-        )
-    if attributes & CONTROL:
-        raise _unfit("control records are the broker's to write")
     if attributes & TRANSACTIONAL:
         raise RequestRefused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    if base_offset != 0:
+        raise _unfit(f"a producer's batch begins at offset 0, not at {base_offset}")
+    most = partition.topic.config.max_message_bytes
+    if size > most:
+        raise RequestRefused(
+            ErrorCode.MESSAGE_TOO_LARGE, f"{partition.name} takes batches of {most} bytes at most, this one has {size}"
+        )
+    if crc32c_function()(memoryview(content)[ATTRIBUTES_POSITION:]) != crc:
+        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"the checksum {crc:#010x} is not that of the bytes")
     if attributes & CODEC_MASK > max(Codec):
         # Kafka does not expect this either: its answer is the code for what nobody thought of.
         raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {attributes & CODEC_MASK}")
     if count <= 0 or last_delta != count - 1:
         raise _unfit(f"the batch has {counted(count, 'record')} and offsets for {last_delta + 1}")
+    if attributes & CONTROL:
+        raise _unfit("control records are the broker's to write")
     if producer_id >= 0 and (sequence < 0 or producer_epoch < 0):
         raise _unfit(f"producer {producer_id} gave its batch the sequence {sequence} in epoch {producer_epoch}")
-    if attributes & LOG_APPEND_TIME and not config.log_append_time:
-        content = _with_create_time(content)
-    if not config.log_append_time and (
-        (max_timestamp_ms != NO_TIMESTAMP and max_timestamp_ms - now_ms > config.newest_ms_ahead)
-        or config.oldest_ms_behind != INT64_MAX
-    ):
-        _check_timestamps(content, partition, now_ms)
-    if config.is_compacted:
-        _check_keys(content, partition)
-    return ProducedBatch(content, producer_id, producer_epoch, sequence, count, max_timestamp_ms)
+    return ProducedBatch(
+        content, attributes, base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, sequence, count
+    )
+
+
+def check_records(
+    batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
+) -> Generator[Pause, None, ProducedBatch]:
+    """Look at all records, in slices; return the batch as it is to be appended, or refuse it."""
+    config = partition.topic.config
+    content, codec = batch.content, Codec(batch.attributes & CODEC_MASK)
+    try:
+        bound = unfolded_bound(codec, memoryview(content)[HEADER_BYTES:], config.log_settings.max_decompressed_bytes)
+        while not lane.may_spend(min(batch.record_count, _SLICE) + bound // _BYTES_PER_UNIT):
+            yield Pause.NEXT
+        records, start = _unfold(batch, codec, config.log_settings.max_decompressed_bytes)
+        walk = RecordWalk(records, start, batch.record_count, batch.base_timestamp_ms)
+        while not walk.advance(_SLICE):
+            yield Pause.HOLDING
+            lane.spend(_SLICE)
+    except BeyondBound as error:
+        raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
+    except DecodeError as error:
+        raise _unreadable(error) from None
+    claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
+    if (config.is_compacted and walk.has_null_key) or _is_out_of_range(walk, batch, partition, now_ms):
+        yield from _refuse_records(records, start, batch, partition, now_ms, lane)
+    if len(content) > config.segment_bytes:
+        reason = f"the segments of {partition.name} hold {config.segment_bytes} bytes, this batch has {len(content)}"
+        raise RequestRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
+    largest_ms = max(walk.max_timestamp_ms, NO_TIMESTAMP)
+    if not config.log_append_time and (claims_append_time or largest_ms != batch.max_timestamp_ms):
+        content = _with_true_time(batch, largest_ms)
+        return batch._replace(content=content, max_timestamp_ms=largest_ms)
+    return batch
 
 
 def _invalid(reason: str) -> RequestRefused:
@@ -140,45 +167,82 @@ def _unfit(reason: str) -> RefusedByLog:
     return RefusedByLog(ErrorCode.INVALID_RECORD, reason)
 
 
-def _with_create_time(content: Buffer) -> bytes:
-    """Take back a producer's claim that the broker had stamped its records."""
-    header = read_header(content)
-    check_crc(content, 0, header)
-    changed = bytearray(content)
-    _ATTRIBUTES.pack_into(changed, ATTRIBUTES_POSITION, header.attributes & ~LOG_APPEND_TIME)
-    _CRC.pack_into(changed, CRC_POSITION, crc32c_function()(memoryview(changed)[ATTRIBUTES_POSITION:]))
-    return bytes(changed)
+def _unfold(batch: ProducedBatch, codec: Codec, max_bytes: int) -> tuple[bytes, int]:
+    """Return the bytes that hold the records, and where in them these start."""
+    if codec is Codec.NONE:
+        content = batch.content
+        return content if isinstance(content, bytes) else bytes(content), HEADER_BYTES
+    return decompress(codec, memoryview(batch.content)[HEADER_BYTES:], max_bytes, HEADER_BYTES), 0
 
 
-def _check_timestamps(content: Buffer, partition: Partition, now_ms: int) -> None:
+def _unreadable(error: DecodeError) -> RequestRefused:
+    return _unfit(f"the records cannot be read: {error}")
+
+
+def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partition, now_ms: int) -> bool:
+    """May there be a record with a timestamp that the topic does not take?"""
     config = partition.topic.config
+    if batch.attributes & LOG_APPEND_TIME:
+        return True
+    return not config.log_append_time and (
+        walk.max_timestamp_ms - now_ms > config.newest_ms_ahead
+        or now_ms - walk.least_timestamp_ms > config.oldest_ms_behind
+    )
+
+
+def _refuse_records(
+    records: bytes, start: int, batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
+) -> Generator[Pause]:
+    """Refuse the batch if a record of it is bad by itself, and name those records."""
+    bad: list[tuple[int, str]] = []
+    count = 0
+    code = ErrorCode.INVALID_RECORD
+    for number, (is_keyless, stamp) in enumerate(_keys_and_stamps(records, start, batch)):
+        reason = None
+        if is_keyless and partition.topic.config.is_compacted:
+            reason = f"{partition.name} is compacted and takes no record without a key"
+        else:
+            reason = _bad_stamp(number, stamp, batch, partition, now_ms)
+            if reason is not None:
+                code = ErrorCode.INVALID_TIMESTAMP
+        if reason is not None:
+            count += 1
+            if count <= _NAMED:
+                bad.append((number, reason))
+        if number % _SLICE == _SLICE - 1:
+            yield Pause.HOLDING
+            lane.spend(_SLICE)
+    if bad:
+        what = "with a timestamp too far from now" if code is ErrorCode.INVALID_TIMESTAMP else "without a key"
+        more = f"; the first {_NAMED} are named" if count > _NAMED else ""
+        raise RecordsRefused(code, f"{counted(count, 'record')} {what}{more}", bad)
+
+
+def _keys_and_stamps(records: bytes, start: int, batch: ProducedBatch) -> Iterator[tuple[bool, int]]:
+    for _, delta, key, *_ in skim_records(records, start, len(records), batch.record_count):
+        yield key is None, batch.base_timestamp_ms + delta
+
+
+def _bad_stamp(number: int, stamp: int, batch: ProducedBatch, partition: Partition, now_ms: int) -> str | None:
+    config = partition.topic.config
+    claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
+    if claims_append_time:
+        # The time of every record is then the batch's; Kafka takes it for the producer's.
+        if config.log_append_time or batch.max_timestamp_ms == NO_TIMESTAMP:
+            return f"record {number} claims the time of the broker"
+        stamp = batch.max_timestamp_ms
+    if config.log_append_time or stamp == NO_TIMESTAMP:
+        return None
     first, last = now_ms - config.oldest_ms_behind, now_ms + config.newest_ms_ahead
-    bad = [
-        (
-            number,
-            f"the timestamp {stamp} of record {number} is not in {first} to {last}",
-        )
-        for number, (stamp, _) in enumerate(_stamps_and_keys(content))
-        if stamp != NO_TIMESTAMP and not first <= stamp <= last
-    ]
-    if bad:
-        reason = f"{counted(len(bad), 'record')} with a timestamp too far from now"
-        raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, reason, bad)
+    return None if first <= stamp <= last else f"the timestamp {stamp} of record {number} is not in {first} to {last}"
 
 
-def _check_keys(content: Buffer, partition: Partition) -> None:
-    bad = [
-        (number, f"{partition.name} is compacted and takes no record without a key")
-        for number, (_, key) in enumerate(_stamps_and_keys(content))
-        if key is None
-    ]
-    if bad:
-        reason = f"{counted(len(bad), 'record')} without a key, which cannot be compacted"
-        raise RecordsRefused(ErrorCode.INVALID_RECORD, reason, bad)
-
-
-def _stamps_and_keys(content: Buffer) -> list[tuple[int, bytes | None]]:
-    try:
-        return [(record.timestamp_ms, record.key) for record in decode_batch(content)]
-    except DecodeError as error:
-        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"the batch cannot be read: {error}") from None
+def _with_true_time(batch: ProducedBatch, max_timestamp_ms: int) -> Buffer:
+    """The batch with its producers' times, and the largest of them in its header."""
+    content = batch.content
+    if not isinstance(content, memoryview) or content.readonly:
+        content = memoryview(bytearray(content))
+    _ATTRIBUTES.pack_into(content, ATTRIBUTES_POSITION, batch.attributes & _KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(content, MAX_TIMESTAMP_POSITION, max_timestamp_ms)
+    _CRC.pack_into(content, CRC_POSITION, crc32c_function()(content[ATTRIBUTES_POSITION:]))
+    return content

@@ -15,12 +15,14 @@ from seamark.errors import BadChecksum, BadLength, BadValue, OutOfRange, Truncat
 from seamark.storage.checksum import crc32c, crc32c_function
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
+    CODEC_MASK,
     CRC_POSITION,
     HEADER,
     HEADER_BYTES,
     INT64_MAX,
     LENGTH_OVERHEAD,
     MAGIC,
+    SMALLEST_RECORD_BYTES,
     Buffer,
 )
 from seamark.wire.records import read_header, restamp
@@ -69,7 +71,8 @@ def admit(
             magic != MAGIC
             or not 0 < count <= delta + 1
             or not position + HEADER_BYTES < end <= size
-            or attributes & 7 > 4
+            or attributes & CODEC_MASK > 4
+            or (not attributes & CODEC_MASK and count * SMALLEST_RECORD_BYTES > end - position - HEADER_BYTES)
         ):
             _refuse(content, position)
         if checksum(view[position + ATTRIBUTES_POSITION : end], 0) != crc:

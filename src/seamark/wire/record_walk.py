@@ -1,0 +1,380 @@
+"""A walk over the records of a batch that checks all of their structure and builds none of them.
+
+What it passes, every reader reads: lengths fit, offset deltas count from 0, header keys are UTF-8, nothing is left
+over. It also finds the largest timestamp and whether a record has no key. The walk is made in slices, because one batch
+may hold more records than an event loop can wait for, and it stops at bounds that no honest batch comes near.
+
+Records of one shape in a row, equal in every length, are checked together: their bytes lie in columns with a fixed
+distance, and a column is compared in one step. All others are walked one by one.
+"""
+
+from __future__ import annotations
+
+from seamark.errors import BadLength, BadText, BadValue, DecodeError, TrailingBytes
+from seamark.wire.record_batch import INT64_MAX, INT64_MIN, SMALLEST_RECORD_BYTES
+from seamark.wire.stream_bounds import BeyondBound
+from seamark.wire.varints import read_varint, read_varlong
+
+# Honest batches stay far below: librdkafka's have 10,000 records and the Java producer's 16 KiB unless told otherwise,
+# and a megabyte of records of 100 bytes that shrank twentyfold holds 200,000.
+MAX_RECORDS = 1 << 19
+MAX_HEADERS = 1 << 19
+MAX_HEADERS_OF_ONE_RECORD = 1 << 16
+
+# Fewer records of one shape than this are quicker to walk one by one.
+_LEAST_RUN = 16
+# How many records are walked before the next look for a run, at first and at most.
+_FIRST_GAP, _LARGEST_GAP = 4, 4096
+_MOST_HEADERS_IN_RUN = 8
+
+_HIGH_BYTES = bytes(range(0x80, 0x100))
+_EVEN_BYTES = bytes(range(0, 0x100, 2))
+_LONGEST_COLUMNS = 4
+# The bytes of the varints 0, 1, 2, … : the lowest byte repeats after 64 of them, the next after 8192.
+_LOW_BYTES = bytes(0x80 | number << 1 & 0x7F for number in range(64))
+_MIDDLE_BYTES = b"".join(bytes((0x80 | number,)) * 64 for number in range(128))
+
+
+class RecordWalk:
+    """Call ``advance`` until it returns True; then the batch is sound and the findings are complete."""
+
+    __slots__ = (
+        "_base_timestamp_ms",
+        "_content",
+        "_count",
+        "_gap",
+        "_headers_left",
+        "_index",
+        "_largest_delta",
+        "_position",
+        "_smallest_delta",
+        "has_null_key",
+        "headers_walked",
+    )
+
+    def __init__(self, content: bytes, position: int, count: int, base_timestamp_ms: int) -> None:
+        """``content`` has the records from ``position`` to its end; ``count`` is what the batch's header says."""
+        if count > MAX_RECORDS:
+            raise BeyondBound("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
+        left = len(content) - position
+        if count * SMALLEST_RECORD_BYTES > left:
+            raise BadLength("record_count", 57, f"{count} records do not fit {left} bytes")
+        self._content = content
+        self._position = position
+        self._count = count
+        self._index = 0
+        self._base_timestamp_ms = base_timestamp_ms
+        self._largest_delta = INT64_MIN
+        # 0 as long as no record is older than the batch's base.
+        self._smallest_delta = 0
+        self._headers_left = MAX_HEADERS
+        self._gap = _FIRST_GAP
+        self.headers_walked = 0
+        self.has_null_key = False
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return self._base_timestamp_ms + self._largest_delta
+
+    @property
+    def least_timestamp_ms(self) -> int:
+        """No record is older than this."""
+        return self._base_timestamp_ms + self._smallest_delta
+
+    def advance(self, most: int) -> bool:
+        """Walk on over about ``most`` records and headers; True when all was seen. Raises ``DecodeError``."""
+        most += self._index + self.headers_walked
+        try:
+            while self._index < self._count:
+                left = most - self._index - self.headers_walked
+                if left <= 0:
+                    return False
+                if not self._take_run(min(self._count, self._index + left)):
+                    self._walk(min(self._count, self._index + min(left, self._gap)))
+                    self._gap = min(2 * self._gap, _LARGEST_GAP)
+        except IndexError:
+            raise self._unsound("the bytes end inside of it") from None
+        if self._position != len(self._content):
+            left = len(self._content) - self._position
+            raise TrailingBytes("records", self._position, f"{left} bytes are left behind the last record")
+        if self.max_timestamp_ms > INT64_MAX or self.least_timestamp_ms < INT64_MIN:
+            raise BadValue("timestamp_delta", self._position, "a timestamp does not fit an int64")
+        return True
+
+    def _unsound(self, reason: str) -> BadValue:
+        return BadValue(f"records[{self._index}]", self._position, reason)
+
+    def _walk(self, stop: int) -> None:
+        """Walk up to the record of that number, one by one."""
+        content = self._content
+        end = len(content)
+        position = self._position
+        largest = self._largest_delta
+        for expected in range(self._index << 1, stop << 1, 2):
+            # A varint of one or two bytes is read in place: nearly all are, and a call costs more than the rest. The
+            # sign is the lowest bit: what is odd is negative, and -1 reads as 1, which moves by no byte.
+            length = content[position]
+            if length < 0x80:
+                start = position + 1
+            elif (high := content[position + 1]) < 0x80:
+                length += (high << 7) - 0x80
+                start = position + 2
+            else:
+                length, start = _read_doubled(content, position, end)
+
+            # The record's own attributes, at ``start``, have no bit with a meaning.
+            delta = content[start + 1]
+            if delta < 0x80:
+                position = start + 2
+            elif (high := content[start + 2]) < 0x80:
+                delta += (high << 7) - 0x80
+                position = start + 3
+            else:
+                delta, position = read_varlong(content, start + 1, end, "timestamp_delta")
+                delta = delta << 1 if delta >= 0 else (~delta << 1) + 1
+            if delta & 1:
+                delta = ~(delta >> 1)
+                self._smallest_delta = min(self._smallest_delta, delta)
+                largest = max(largest, delta)
+            elif delta >> 1 > largest:
+                largest = delta >> 1
+
+            delta = content[position]
+            if delta < 0x80:
+                position += 1
+            elif (high := content[position + 1]) < 0x80:
+                delta += (high << 7) - 0x80
+                position += 2
+            else:
+                delta, position = _read_doubled(content, position, end)
+            if delta != expected:
+                self._index = expected >> 1
+                raise self._unsound("its offset delta is not the record's number in the batch")
+
+            size = content[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            else:
+                size, position = _read_doubled(content, position, end)
+                position += size >> 1
+            if size & 1:
+                if size != 1:
+                    self._index = expected >> 1
+                    raise self._unsound("its key has a negative length")
+                self.has_null_key = True
+
+            size = content[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            elif (high := content[position + 1]) < 0x80:
+                size += (high << 7) - 0x80
+                position += 2 + (size >> 1)
+            else:
+                size, position = _read_doubled(content, position, end)
+                position += size >> 1
+            if size & 1 and size != 1:
+                self._index = expected >> 1
+                raise self._unsound("its value has a negative length")
+
+            if content[position]:
+                self._index = expected >> 1
+                position = self._walk_headers(position, start + (length >> 1))
+            else:
+                position += 1
+            if (position - start) << 1 != length:
+                self._index = expected >> 1
+                raise self._unsound("it does not end where its length says")
+        self._largest_delta = largest
+        self._position = position
+        self._index = stop
+
+    def _walk_headers(self, position: int, end: int) -> int:
+        content = self._content
+        if end > len(content):
+            raise self._unsound("it reaches beyond the batch")
+        count, position = read_varint(content, position, end, "header_count")
+        if count > MAX_HEADERS_OF_ONE_RECORD or count > self._headers_left:
+            most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
+            raise BeyondBound(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
+        # A header is two lengths at least.
+        if not 0 <= count * 2 <= end - position:
+            raise self._unsound(f"{count} headers do not fit {end - position} bytes")
+        self._headers_left -= count
+        self.headers_walked += count
+        for _ in range(count):
+            size = content[position]
+            position += 1
+            if size & 0x81:
+                size, position = read_varint(content, position - 1, end, "header_key_length")
+                if size < 0:
+                    raise self._unsound("a header's key has a negative length")
+            else:
+                size >>= 1
+            key = content[position : position + size]
+            position += size
+            if not key.isascii():
+                try:
+                    key.decode()
+                except UnicodeDecodeError:
+                    raise BadText(f"records[{self._index}]", position - size, "a header key is not UTF-8") from None
+            size = content[position]
+            position += 1
+            if size == 1:
+                continue
+            if size & 0x81:
+                size, position = read_varint(content, position - 1, end, "header_value_length")
+                if size < 0:
+                    raise self._unsound("a header's value has a negative length")
+                position += size
+            else:
+                position += size >> 1
+            if position > end:
+                break
+        return position
+
+    # -- records of one shape
+
+    def _take_run(self, stop: int) -> bool:
+        """Take the records in a row that have the shape of the next one; False when there are too few of them."""
+        try:
+            return self._find_run(stop)
+        except (DecodeError, IndexError):
+            # Unsound, or written in an unusual way: to be told by the walk one by one.
+            return False
+
+    def _find_run(self, stop: int) -> bool:
+        content = self._content
+        begin, first = self._position, self._index
+        size = len(content)
+        if size - begin < 2 * SMALLEST_RECORD_BYTES:
+            return False
+        length, start = read_varint(content, begin, size, "length")
+        stride = start - begin + length
+        # The next record must at least begin alike.
+        if length < SMALLEST_RECORD_BYTES - 1 or content[begin + stride : start + stride] != content[begin:start]:
+            return False
+        time_end = _behind_varint(content, start + 1)
+        # An offset delta has more bytes from these records on.
+        width = 1 if first < 1 << 6 else 2 if first < 1 << 13 else 3
+        lengths = self._lengths(time_end + width, begin + stride)
+        most = min(stop - first, (size - begin) // stride, (1 << 7 * width - 1) - first)
+        if most < _LEAST_RUN or lengths is None or time_end - start - 1 > _LONGEST_COLUMNS:
+            return False
+        has_null_key, header_count, places = lengths
+        if header_count:
+            most = min(most, self._headers_left // header_count)
+
+        def column(position: int) -> bytes:
+            return content[position : position + (most - 1) * stride + 1 : stride]
+
+        # All that decides where what lies is as in the first of them.
+        for position in (*range(begin, start), *places):
+            most = _equal_bytes(column(position), content[position : position + 1] * most)
+        for number in range(width):
+            most = _equal_bytes(column(time_end + number), _varint_bytes(number, width, first, most))
+        times = [column(position) for position in range(start + 1, time_end)]
+        if most < _LEAST_RUN or not _are_positive_varints(times):
+            return False
+        largest = _largest(times)
+        self._largest_delta = max(self._largest_delta, read_varlong(largest, 0, len(largest), "timestamp_delta")[0])
+        self.has_null_key |= has_null_key
+        self._headers_left -= most * header_count
+        self.headers_walked += most * header_count
+        self._position = begin + most * stride
+        self._index = first + most
+        self._gap = _FIRST_GAP
+        return True
+
+    def _lengths(self, position: int, end: int) -> tuple[bool, int, list[int]] | None:
+        """Read the rest of a record, from its key to its ``end``.
+
+        Return whether the key is null, how many headers there are, and the places of all bytes that must be the same
+        in a record of the same shape: lengths, and the keys of headers. None for a shape that is unusual or unsound.
+        """
+        content = self._content
+        places: list[int] = []
+        sizes = []
+        for _ in range(2):
+            size, behind = read_varint(content, position, end, "length")
+            sizes.append(size)
+            places += range(position, behind)
+            position = behind + max(size, 0)
+        if min(sizes) < -1 or position >= end or content[position] > 2 * _MOST_HEADERS_IN_RUN or content[position] & 1:
+            return None
+        header_count = content[position] >> 1
+        places.append(position)
+        position += 1
+        for _ in range(header_count):
+            size, behind = read_varint(content, position, end, "header_key_length")
+            value_at = behind + size
+            if size < 0 or value_at >= end or not content[behind:value_at].isascii():
+                return None
+            size, behind = read_varint(content, value_at, end, "header_value_length")
+            if size < -1:
+                return None
+            places += range(position, behind)
+            position = behind + max(size, 0)
+        return (sizes[0] < 0, header_count, places) if position == end else None
+
+
+def _read_doubled(content: bytes, position: int, end: int) -> tuple[int, int]:
+    """Return twice the number at ``position``, one more if it is negative, and the position behind it."""
+    number, position = read_varint(content, position, end, "varint")
+    return (number << 1 if number >= 0 else (~number << 1) + 1), position
+
+
+def _behind_varint(content: bytes, position: int) -> int:
+    while content[position] >= 0x80:
+        position += 1
+    return position + 1
+
+
+def _equal_bytes(one: bytes, other: bytes) -> int:
+    """Return how many bytes at the start of both are equal; ``other`` may be longer."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _varint_bytes(number: int, width: int, first: int, count: int) -> bytes:
+    """Return byte ``number`` of each of ``count`` varints of ``width`` bytes, the numbers from ``first`` on."""
+    if number + 1 == width:
+        # The last byte has no more than the bits that are left.
+        shift = 7 * number
+        steps = range(first << 1 >> shift, (first + count - 1 << 1 >> shift) + 1)
+        if number == 0:
+            return bytes(steps[::2])
+        each = 1 << shift - 1
+        return b"".join(bytes((step,)) * each for step in steps)[first % each :][:count]
+    pattern = _LOW_BYTES if number == 0 else _MIDDLE_BYTES
+    phase = first % len(pattern)
+    return (pattern * ((phase + count) // len(pattern) + 1))[phase : phase + count]
+
+
+def _are_positive_varints(columns: list[bytes]) -> bool:
+    """Are these the bytes of varints, lowest first, that all have as many bytes and none a sign?"""
+    return (
+        columns[-1].isascii()
+        and not any(column.translate(None, _HIGH_BYTES) for column in columns[:-1])
+        and not columns[0].translate(None, _EVEN_BYTES)
+    )
+
+
+def _largest(columns: list[bytes]) -> bytes:
+    """Return the varint with the largest value among those whose bytes are in the columns, lowest first."""
+    highest = columns[-1]
+    top = max(highest)
+    if len(columns) == 1:
+        return bytes((top,))
+    first = highest.index(top)
+    if highest.count(top) == len(highest) - first:
+        # Times mostly rise, so the largest are the last.
+        return _largest([column[first:] for column in columns[:-1]]) + bytes((top,))
+    return bytes(max(zip(*reversed(columns), strict=True)))[::-1]
