@@ -54,11 +54,11 @@ class RecordWalk:
 
     def __init__(self, content: bytes, position: int, count: int, base_timestamp_ms: int) -> None:
         """``content`` has the records from ``position`` to its end; ``count`` is what the batch's header says."""
-        if count > MAX_RECORDS:
-            raise BeyondBound("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
         left = len(content) - position
         if count * SMALLEST_RECORD_BYTES > left:
             raise BadLength("record_count", 57, f"{count} records do not fit {left} bytes")
+        if count > MAX_RECORDS:
+            raise BeyondBound("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
         self._content = content
         self._position = position
         self._count = count
@@ -90,7 +90,7 @@ class RecordWalk:
                 if left <= 0:
                     return False
                 if not self._take_run(min(self._count, self._index + left)):
-                    self._walk(min(self._count, self._index + min(left, self._gap)))
+                    self._walk(min(self._count, self._index + min(left, self._gap)), self.headers_walked + left)
                     self._gap = min(2 * self._gap, _LARGEST_GAP)
         except IndexError:
             raise self._unsound("the bytes end inside of it") from None
@@ -104,12 +104,12 @@ class RecordWalk:
     def _unsound(self, reason: str) -> BadValue:
         return BadValue(f"records[{self._index}]", self._position, reason)
 
-    def _walk(self, stop: int) -> None:
-        """Walk up to the record of that number, one by one."""
+    def _walk(self, stop: int, headers_stop: int) -> None:
+        """Walk up to the record of that number, one by one; or up to one that has brought the headers to that sum."""
         content = self._content
         end = len(content)
         position = self._position
-        largest = self._largest_delta
+        largest, smallest = self._largest_delta, self._smallest_delta
         for expected in range(self._index << 1, stop << 1, 2):
             # A varint of one or two bytes is read in place: nearly all are, and a call costs more than the rest. The
             # sign is the lowest bit: what is odd is negative, and -1 reads as 1, which moves by no byte.
@@ -134,8 +134,10 @@ class RecordWalk:
                 delta = delta << 1 if delta >= 0 else (~delta << 1) + 1
             if delta & 1:
                 delta = ~(delta >> 1)
-                self._smallest_delta = min(self._smallest_delta, delta)
-                largest = max(largest, delta)
+                if delta < smallest:
+                    smallest = delta
+                if delta > largest:
+                    largest = delta
             elif delta >> 1 > largest:
                 largest = delta >> 1
 
@@ -179,12 +181,15 @@ class RecordWalk:
             if content[position]:
                 self._index = expected >> 1
                 position = self._walk_headers(position, start + (length >> 1))
+                if self.headers_walked >= headers_stop and (position - start) << 1 == length:
+                    stop = (expected >> 1) + 1
+                    break
             else:
                 position += 1
             if (position - start) << 1 != length:
                 self._index = expected >> 1
                 raise self._unsound("it does not end where its length says")
-        self._largest_delta = largest
+        self._largest_delta, self._smallest_delta = largest, smallest
         self._position = position
         self._index = stop
 
@@ -193,12 +198,12 @@ class RecordWalk:
         if end > len(content):
             raise self._unsound("it reaches beyond the batch")
         count, position = read_varint(content, position, end, "header_count")
-        if count > MAX_HEADERS_OF_ONE_RECORD or count > self._headers_left:
-            most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
-            raise BeyondBound(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
         # A header is two lengths at least.
         if not 0 <= count * 2 <= end - position:
             raise self._unsound(f"{count} headers do not fit {end - position} bytes")
+        if count > MAX_HEADERS_OF_ONE_RECORD or count > self._headers_left:
+            most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
+            raise BeyondBound(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
         self._headers_left -= count
         self.headers_walked += count
         for _ in range(count):

@@ -146,7 +146,7 @@ class _Producing:
         self, topic: Topic, wanted: ProduceRequestPartition
     ) -> Generator[Pause, None, ProduceResponsePartition]:
         partition = topic.partition(wanted.index)
-        if partition is None:
+        if partition is None or partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.leader != self._node.id:
             return self._not_leader(partition)
