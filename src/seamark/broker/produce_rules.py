@@ -7,7 +7,7 @@ as is what unfolds to more than the bounds of ``seamark.wire.record_walk`` and `
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from struct import Struct
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
 from seamark.broker.slow_lane import Pause, SlowLane
 from seamark.counts import counted
-from seamark.errors import DecodeError
+from seamark.errors import BadLength, DecodeError, TrailingBytes, Truncated
 from seamark.wire.compression import Codec, decompress, unfolded_bound
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
@@ -26,6 +26,8 @@ from seamark.wire.record_batch import (
     DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
+    INT64_MAX,
+    INT64_MIN,
     LENGTH_OVERHEAD,
     LENGTH_POSITION,
     LOG_APPEND_TIME,
@@ -37,8 +39,7 @@ from seamark.wire.record_batch import (
     Buffer,
     crc32c_function,
 )
-from seamark.wire.record_skim import skim_records
-from seamark.wire.record_walk import RecordWalk
+from seamark.wire.record_walk import RECORD_LENGTH, RecordWalk
 from seamark.wire.stream_bounds import BeyondBound
 
 # From this version of Produce on a client may use zstd.
@@ -114,8 +115,7 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
     if crc32c_function()(memoryview(content)[ATTRIBUTES_POSITION:]) != crc:
         raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"the checksum {crc:#010x} is not that of the bytes")
     if attributes & CODEC_MASK > max(Codec):
-        # Kafka does not expect this either: its answer is the code for what nobody thought of.
-        raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {attributes & CODEC_MASK}")
+        raise _unexpected(f"there is no codec {attributes & CODEC_MASK}")
     if count <= 0 or last_delta != count - 1:
         raise _unfit(f"the batch has {counted(count, 'record')} and offsets for {last_delta + 1}")
     if attributes & CONTROL:
@@ -133,22 +133,38 @@ def check_records(
     """Look at all records, in slices; return the batch as it is to be appended, or refuse it."""
     config = partition.topic.config
     content, codec = batch.content, Codec(batch.attributes & CODEC_MASK)
+    is_compressed = codec is not Codec.NONE
     try:
         bound = unfolded_bound(codec, memoryview(content)[HEADER_BYTES:], config.log_settings.max_decompressed_bytes)
         while not lane.may_spend(min(batch.record_count, _SLICE) + bound // _BYTES_PER_UNIT):
             yield Pause.NEXT
         records, start = _unfold(batch, codec, config.log_settings.max_decompressed_bytes)
-        walk = RecordWalk(records, start, batch.record_count, batch.base_timestamp_ms)
+    except BeyondBound as error:
+        raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
+    except (TrailingBytes, Truncated) as error:
+        raise _unfit(f"the records cannot be unfolded: {error}") from None
+    except DecodeError as error:
+        raise _unexpected(f"the records cannot be unfolded: {error}") from None
+    try:
+        walk = _walk(batch, records, start)
         while not walk.advance(_SLICE):
             yield Pause.HOLDING
             lane.spend(_SLICE)
     except BeyondBound as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
+    except BadLength as error:
+        is_length = error.field == RECORD_LENGTH and not is_compressed
+        raise (_unexpected if is_length else _unfit)(f"the records cannot be read: {error}") from None
     except DecodeError as error:
-        raise _unreadable(error) from None
+        raise _unfit(f"the records cannot be read: {error}") from None
     claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     if (config.is_compacted and walk.has_null_key) or _is_out_of_range(walk, batch, partition, now_ms):
         yield from _refuse_records(records, start, batch, partition, now_ms, lane)
+    if walk.has_false_offset:
+        reason = "the offset deltas of the records do not count from 0"
+        raise _unexpected(reason) if is_compressed else _unfit(reason)
+    if walk.oddity:
+        raise _unfit(f"consumers could not read the records: {walk.oddity}")
     if len(content) > config.segment_bytes:
         reason = f"the segments of {partition.name} hold {config.segment_bytes} bytes, this batch has {len(content)}"
         raise RequestRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
@@ -167,6 +183,11 @@ def _unfit(reason: str) -> RefusedByLog:
     return RefusedByLog(ErrorCode.INVALID_RECORD, reason)
 
 
+def _unexpected(reason: str) -> RefusedByLog:
+    """Kafka does not expect this either: its answer is the code for what nobody thought of."""
+    return RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+
+
 def _unfold(batch: ProducedBatch, codec: Codec, max_bytes: int) -> tuple[bytes, int]:
     """Return the bytes that hold the records, and where in them these start."""
     if codec is Codec.NONE:
@@ -175,14 +196,17 @@ def _unfold(batch: ProducedBatch, codec: Codec, max_bytes: int) -> tuple[bytes, 
     return decompress(codec, memoryview(batch.content)[HEADER_BYTES:], max_bytes, HEADER_BYTES), 0
 
 
-def _unreadable(error: DecodeError) -> RequestRefused:
-    return _unfit(f"the records cannot be read: {error}")
+def _walk(batch: ProducedBatch, records: bytes, start: int) -> RecordWalk:
+    is_compressed = bool(batch.attributes & CODEC_MASK)
+    return RecordWalk(records, start, batch.record_count, batch.base_timestamp_ms, is_compressed=is_compressed)
 
 
 def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partition, now_ms: int) -> bool:
     """May there be a record with a timestamp that the topic does not take?"""
     config = partition.topic.config
     if batch.attributes & LOG_APPEND_TIME:
+        return True
+    if walk.max_timestamp_ms > INT64_MAX or walk.least_timestamp_ms < INT64_MIN:
         return True
     return not config.log_append_time and (
         walk.max_timestamp_ms - now_ms > config.newest_ms_ahead
@@ -197,7 +221,8 @@ def _refuse_records(
     bad: list[tuple[int, str]] = []
     count = 0
     code = ErrorCode.INVALID_RECORD
-    for number, (is_keyless, stamp) in enumerate(_keys_and_stamps(records, start, batch)):
+    walk = _walk(batch, records, start)
+    for number, (is_keyless, stamp) in enumerate(walk.one_by_one()):
         reason = None
         if is_keyless and partition.topic.config.is_compacted:
             reason = f"{partition.name} is compacted and takes no record without a key"
@@ -218,11 +243,6 @@ def _refuse_records(
         raise RecordsRefused(code, f"{counted(count, 'record')} {what}{more}", bad)
 
 
-def _keys_and_stamps(records: bytes, start: int, batch: ProducedBatch) -> Iterator[tuple[bool, int]]:
-    for _, delta, key, *_ in skim_records(records, start, len(records), batch.record_count):
-        yield key is None, batch.base_timestamp_ms + delta
-
-
 def _bad_stamp(number: int, stamp: int, batch: ProducedBatch, partition: Partition, now_ms: int) -> str | None:
     config = partition.topic.config
     claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
@@ -231,6 +251,8 @@ def _bad_stamp(number: int, stamp: int, batch: ProducedBatch, partition: Partiti
         if config.log_append_time or batch.max_timestamp_ms == NO_TIMESTAMP:
             return f"record {number} claims the time of the broker"
         stamp = batch.max_timestamp_ms
+    if not INT64_MIN <= stamp <= INT64_MAX:
+        return f"the timestamp of record {number} does not fit an int64"
     if config.log_append_time or stamp == NO_TIMESTAMP:
         return None
     first, last = now_ms - config.oldest_ms_behind, now_ms + config.newest_ms_ahead

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from seamark.errors import BadValue, EncodeError, UnknownCodec
+from seamark.errors import BadValue, EncodeError, TrailingBytes, UnknownCodec
 from seamark.wire.stream_bounds import BeyondBound, check_blocks, lz4_bound, zstd_bound
 
 
@@ -124,7 +124,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int, position: int) -> bytes:
     if not inflater.eof:
         raise _unsound("gzip", position, "it ends early")
     if inflater.unused_data:
-        raise _unsound("gzip", position, f"{len(inflater.unused_data)} bytes are left behind its end")
+        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} bytes are left behind the gzip stream")
     return content
 
 
@@ -148,6 +148,8 @@ def _decompress_snappy(data: memoryview, max_bytes: int, position: int) -> bytes
     at = len(_SNAPPY_HEADER)
     while at < len(data):
         check_blocks(len(parts), position)
+        if data[at : at + len(_SNAPPY_MAGIC)] == _SNAPPY_MAGIC:
+            raise TrailingBytes("records", position, f"{len(data) - at} bytes are left behind the snappy stream")
         size = int.from_bytes(data[at : at + 4])
         at += 4
         if size > len(data) - at:

@@ -1,8 +1,8 @@
 """A walk over the records of a batch that checks all of their structure and builds none of them.
 
-What it passes, every reader reads: lengths fit, offset deltas count from 0, header keys are UTF-8, nothing is left
-over. It also finds the largest timestamp and whether a record has no key. The walk is made in slices, because one batch
-may hold more records than an event loop can wait for, and it stops at bounds that no honest batch comes near.
+It refuses what Kafka refuses at Produce, and finds what else a reader may stumble over (``has_false_offset``,
+``oddity``), the largest timestamp, and whether a record has no key. The walk is made in slices, because one batch may
+hold more records than an event loop can wait for, and it stops at bounds that no honest batch comes near.
 
 Records of one shape in a row, equal in every length, are checked together: their bytes lie in columns with a fixed
 distance, and a column is compared in one step. All others are walked one by one.
@@ -10,8 +10,10 @@ distance, and a column is compared in one step. All others are walked one by one
 
 from __future__ import annotations
 
-from seamark.errors import BadLength, BadText, BadValue, DecodeError, TrailingBytes
-from seamark.wire.record_batch import INT64_MAX, INT64_MIN, SMALLEST_RECORD_BYTES
+from collections.abc import Iterator
+
+from seamark.errors import BadLength, BadValue, DecodeError, TrailingBytes
+from seamark.wire.record_batch import INT64_MIN, SMALLEST_RECORD_BYTES
 from seamark.wire.stream_bounds import BeyondBound
 from seamark.wire.varints import read_varint, read_varlong
 
@@ -26,6 +28,8 @@ _LEAST_RUN = 16
 # How many records are walked before the next look for a run, at first and at most.
 _FIRST_GAP, _LARGEST_GAP = 4, 4096
 _MOST_HEADERS_IN_RUN = 8
+# The field that an error names whose varint says how long a record is.
+RECORD_LENGTH = "length"
 
 _HIGH_BYTES = bytes(range(0x80, 0x100))
 _EVEN_BYTES = bytes(range(0, 0x100, 2))
@@ -44,15 +48,20 @@ class RecordWalk:
         "_count",
         "_gap",
         "_headers_left",
+        "_ignores_lengths",
         "_index",
         "_largest_delta",
         "_position",
         "_smallest_delta",
+        "has_false_offset",
         "has_null_key",
         "headers_walked",
+        "oddity",
     )
 
-    def __init__(self, content: bytes, position: int, count: int, base_timestamp_ms: int) -> None:
+    def __init__(
+        self, content: bytes, position: int, count: int, base_timestamp_ms: int, *, is_compressed: bool = False
+    ) -> None:
         """``content`` has the records from ``position`` to its end; ``count`` is what the batch's header says."""
         left = len(content) - position
         if count * SMALLEST_RECORD_BYTES > left:
@@ -71,6 +80,12 @@ class RecordWalk:
         self._gap = _FIRST_GAP
         self.headers_walked = 0
         self.has_null_key = False
+        # Whether an offset delta is not the number of its record.
+        self.has_false_offset = False
+        # What Kafka does not mind and a reader may; empty if there is nothing.
+        self.oddity = ""
+        # Kafka does not look at the lengths of records in a compressed batch.
+        self._ignores_lengths = is_compressed
 
     @property
     def max_timestamp_ms(self) -> int:
@@ -97,9 +112,15 @@ class RecordWalk:
         if self._position != len(self._content):
             left = len(self._content) - self._position
             raise TrailingBytes("records", self._position, f"{left} bytes are left behind the last record")
-        if self.max_timestamp_ms > INT64_MAX or self.least_timestamp_ms < INT64_MIN:
-            raise BadValue("timestamp_delta", self._position, "a timestamp does not fit an int64")
         return True
+
+    def one_by_one(self) -> Iterator[tuple[bool, int]]:
+        """Yield for each record whether it has no key, and its timestamp; for a batch that ``advance`` has passed."""
+        for number in range(self._count):
+            self.has_null_key = False
+            self._largest_delta = INT64_MIN
+            self._walk(number + 1, MAX_HEADERS)
+            yield self.has_null_key, self.max_timestamp_ms
 
     def _unsound(self, reason: str) -> BadValue:
         return BadValue(f"records[{self._index}]", self._position, reason)
@@ -110,6 +131,7 @@ class RecordWalk:
         end = len(content)
         position = self._position
         largest, smallest = self._largest_delta, self._smallest_delta
+        ignores_lengths = self._ignores_lengths
         for expected in range(self._index << 1, stop << 1, 2):
             # A varint of one or two bytes is read in place: nearly all are, and a call costs more than the rest. The
             # sign is the lowest bit: what is odd is negative, and -1 reads as 1, which moves by no byte.
@@ -120,7 +142,7 @@ class RecordWalk:
                 length += (high << 7) - 0x80
                 start = position + 2
             else:
-                length, start = _read_doubled(content, position, end)
+                length, start = _read_doubled(content, position, end, RECORD_LENGTH)
 
             # The record's own attributes, at ``start``, have no bit with a meaning.
             delta = content[start + 1]
@@ -150,8 +172,7 @@ class RecordWalk:
             else:
                 delta, position = _read_doubled(content, position, end)
             if delta != expected:
-                self._index = expected >> 1
-                raise self._unsound("its offset delta is not the record's number in the batch")
+                self.has_false_offset = True
 
             size = content[position]
             if size < 0x80:
@@ -161,8 +182,8 @@ class RecordWalk:
                 position += size >> 1
             if size & 1:
                 if size != 1:
-                    self._index = expected >> 1
-                    raise self._unsound("its key has a negative length")
+                    position -= size >> 1
+                    self.oddity = "a key has a length below -1"
                 self.has_null_key = True
 
             size = content[position]
@@ -175,20 +196,22 @@ class RecordWalk:
                 size, position = _read_doubled(content, position, end)
                 position += size >> 1
             if size & 1 and size != 1:
-                self._index = expected >> 1
-                raise self._unsound("its value has a negative length")
+                position -= size >> 1
+                self.oddity = "a value has a length below -1"
 
             if content[position]:
                 self._index = expected >> 1
-                position = self._walk_headers(position, start + (length >> 1))
+                position = self._walk_headers(position, end if ignores_lengths else start + (length >> 1))
                 if self.headers_walked >= headers_stop and (position - start) << 1 == length:
                     stop = (expected >> 1) + 1
                     break
             else:
                 position += 1
             if (position - start) << 1 != length:
-                self._index = expected >> 1
-                raise self._unsound("it does not end where its length says")
+                if not ignores_lengths:
+                    self._index = expected >> 1
+                    raise self._unsound("it does not end where its length says")
+                self.oddity = "a record does not end where its length says"
         self._largest_delta, self._smallest_delta = largest, smallest
         self._position = position
         self._index = stop
@@ -221,7 +244,7 @@ class RecordWalk:
                 try:
                     key.decode()
                 except UnicodeDecodeError:
-                    raise BadText(f"records[{self._index}]", position - size, "a header key is not UTF-8") from None
+                    self.oddity = "a header's key is not UTF-8"
             size = content[position]
             position += 1
             if size == 1:
@@ -229,12 +252,11 @@ class RecordWalk:
             if size & 0x81:
                 size, position = read_varint(content, position - 1, end, "header_value_length")
                 if size < 0:
-                    raise self._unsound("a header's value has a negative length")
+                    self.oddity = "a header's value has a length below -1"
+                    continue
                 position += size
             else:
                 position += size >> 1
-            if position > end:
-                break
         return position
 
     # -- records of one shape
@@ -322,9 +344,9 @@ class RecordWalk:
         return (sizes[0] < 0, header_count, places) if position == end else None
 
 
-def _read_doubled(content: bytes, position: int, end: int) -> tuple[int, int]:
+def _read_doubled(content: bytes, position: int, end: int, field: str = "varint") -> tuple[int, int]:
     """Return twice the number at ``position``, one more if it is negative, and the position behind it."""
-    number, position = read_varint(content, position, end, "varint")
+    number, position = read_varint(content, position, end, field)
     return (number << 1 if number >= 0 else (~number << 1) + 1), position
 
 

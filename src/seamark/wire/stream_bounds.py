@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from seamark.errors import BadLength, BadValue
+from seamark.errors import BadLength, BadValue, TrailingBytes, Truncated
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_LIMITS = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
@@ -68,9 +68,10 @@ def lz4_bound(data: memoryview, position: int) -> int:
         bound += length if block >> 31 else min(block_limit, length * _LZ4_MAX_GROWTH)
         at += length + block_checksum_bytes
     at += 4 if flags & 0x04 else 0
-    if at != size:
-        reason = "it ends early" if at > size else f"{size - at} bytes are left behind its end"
-        raise _unsound("lz4", position, reason)
+    if at > size:
+        raise _unsound("lz4", position, "it ends early")
+    if at < size:
+        raise TrailingBytes("records", position, f"{size - at} bytes are left behind the lz4 stream")
     return bound
 
 
@@ -78,7 +79,7 @@ def zstd_bound(data: memoryview, max_bytes: int, position: int) -> int:
     """Return the most bytes that the zstd frames in ``data`` can hold."""
     size = len(data)
     if not size:
-        raise _unsound("zstd", position, "it is empty")
+        raise Truncated("records", position, "the zstd stream is empty")
     bound = 0
     at = 0
     blocks = 0

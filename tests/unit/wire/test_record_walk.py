@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from seamark.errors import DecodeError
+from seamark.errors import BadValue, DecodeError
 from seamark.wire import record_walk
 from seamark.wire.compression import decompress
-from seamark.wire.record_batch import HEADER_BYTES
+from seamark.wire.record_batch import HEADER_BYTES, INT64_MAX
 from seamark.wire.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS, RecordWalk
 from seamark.wire.records import Record, decode_batch, encode_batch, read_header
 from seamark.wire.stream_bounds import BeyondBound
@@ -21,9 +21,12 @@ def walked(made: bytes, slice_: int) -> RecordWalk:
     codec = made[22] & 7
     content, start = (made, HEADER_BYTES) if not codec else (decompress(codec, made[HEADER_BYTES:], 1 << 20), 0)
     base_ms = int.from_bytes(made[27:35], "big", signed=True)
-    walk = RecordWalk(content, start, int.from_bytes(made[57:61], "big", signed=True), base_ms)
+    count = int.from_bytes(made[57:61], "big", signed=True)
+    walk = RecordWalk(content, start, count, base_ms, is_compressed=bool(codec))
     while not walk.advance(slice_):
         pass
+    if walk.has_false_offset or walk.oddity or walk.max_timestamp_ms > INT64_MAX:
+        raise BadValue("records", 0, "sound, and not those of a producer")
     return walk
 
 
