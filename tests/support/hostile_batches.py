@@ -171,10 +171,16 @@ def head_cases() -> Iterator[tuple[str, bytes]]:
     yield "magic negative", batch(body, 3, magic=-1)
     yield "length too small", batch(body, 3, length=10)
     yield "length too small for a header", batch(body, 3, length=40)
+    yield "shorter than a header", batch(body, 3, length=40)[:52]
+    yield "shorter than a header and attributes", batch(body, 3, length=14)[:26]
     yield "length negative", batch(body, 3, length=-1)
     yield "length beyond", batch(body, 3, length=49 + len(body) + 10)
     yield "two batches", batch(body, 3) * 2
     yield "bytes behind the batch", batch(body, 3) + b"more"
+    yield "half a batch behind the batch", batch(body, 3) + batch(body, 3)[:70]
+    yield "half a header behind the batch", batch(body, 3) + batch(body, 3)[:20]
+    yield "garbage behind the batch", batch(body, 3) + b"garbage" * 9
+    yield "an old batch behind the batch", batch(body, 3) + batch(body, 3, magic=1)
     yield "no records", batch(b"", 0)
     yield "no records with bytes", batch(body, 0)
     yield "count negative", batch(body, -3)
@@ -204,6 +210,7 @@ def head_cases() -> Iterator[tuple[str, bytes]]:
     yield "claims append time far ahead", batch(body, 3, attributes=0x08, max_ms=2**62)
     yield "producer without sequence", batch(body, 3, producer_id=77, producer_epoch=0)
     yield "producer without epoch", batch(body, 3, producer_id=77, sequence=0)
+    yield "producer with a negative epoch", batch(body, 3, producer_id=78, producer_epoch=-5, sequence=0)
     yield "producer sequence negative", batch(body, 3, producer_id=77, producer_epoch=0, sequence=-9)
     yield "producer id negative", batch(body, 3, producer_id=-9, producer_epoch=3, sequence=3)
     yield "sequence without producer", batch(body, 3, sequence=5)

@@ -76,33 +76,22 @@ class ProducedBatch(NamedTuple):
 
 def check_head(content: Buffer | None, partition: Partition, version: int) -> ProducedBatch:
     """Return what the batch's header says, or refuse it."""
-    size = 0 if content is None else len(content)
-    if content is None or size < LENGTH_OVERHEAD:
-        raise _invalid("there is no batch")
-    (announced,) = _LENGTH.unpack_from(content, LENGTH_POSITION)
-    if announced < LEAST_LENGTH:
-        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {announced} bytes cannot be")
-    if size <= MAGIC_POSITION:
-        raise _invalid("there is no batch")
-    if content[MAGIC_POSITION] > MAGIC:
-        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"there is no format {content[MAGIC_POSITION]} of batches")
+    content = _only_batch(content)
     if content[MAGIC_POSITION] < MAGIC:
         raise _invalid(f"the batch has format {content[MAGIC_POSITION]}, only 2 is taken")
-    if size < HEADER_BYTES:
-        raise _invalid(f"{size} bytes are no batch")
-    (
-        base_offset, length, _, _, crc, attributes, last_delta, base_timestamp_ms, max_timestamp_ms,
-        producer_id, producer_epoch, sequence, count,
-    ) = HEADER.unpack_from(content)  # fmt: skip
+    size = len(content)
+    (attributes,) = _ATTRIBUTES.unpack_from(content, ATTRIBUTES_POSITION)
     if attributes & CODEC_MASK == Codec.ZSTD and version < ZSTD_VERSION:
         raise RequestRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd is for Produce requests from version {ZSTD_VERSION} on, this one has {version}",
         )
-    if length + LENGTH_OVERHEAD < size:
-        raise _invalid("there is more than one batch")
-    if length + LENGTH_OVERHEAD > size:
-        raise _invalid(f"the batch of {length + LENGTH_OVERHEAD} bytes was cut off at {size}")
+    if size < HEADER_BYTES:
+        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch has {HEADER_BYTES} bytes at least, not {size}")
+    (
+        base_offset, _, _, _, crc, attributes, last_delta, base_timestamp_ms, max_timestamp_ms,
+        producer_id, producer_epoch, sequence, count,
+    ) = HEADER.unpack_from(content)  # fmt: skip
     if attributes & TRANSACTIONAL:
         raise RequestRefused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if base_offset != 0:
@@ -120,8 +109,8 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
         raise _unfit(f"the batch has {counted(count, 'record')} and offsets for {last_delta + 1}")
     if attributes & CONTROL:
         raise _unfit("control records are the broker's to write")
-    if producer_id >= 0 and (sequence < 0 or producer_epoch < 0):
-        raise _unfit(f"producer {producer_id} gave its batch the sequence {sequence} in epoch {producer_epoch}")
+    if producer_id >= 0 and sequence < 0:
+        raise _unfit(f"producer {producer_id} gave its batch the sequence {sequence}")
     return ProducedBatch(
         content, attributes, base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, sequence, count
     )
@@ -173,6 +162,34 @@ def check_records(
         content = _with_true_time(batch, largest_ms)
         return batch._replace(content=content, max_timestamp_ms=largest_ms)
     return batch
+
+
+def _only_batch(content: Buffer | None) -> Buffer:
+    """Return the one batch of a partition; as in Kafka, the start of another one behind it is dropped."""
+    size = _batch_size(content, 0)
+    if content is None or size is None:
+        raise _invalid("there is no batch, or not all of it")
+    if size == len(content):
+        return content
+    if _batch_size(content, size) is not None:
+        raise _invalid("there is more than one batch")
+    return content[:size]
+
+
+def _batch_size(content: Buffer | None, start: int) -> int | None:
+    """Return how long the batch is that begins there, or None if it is not all there; refuse what cannot begin one."""
+    left = 0 if content is None else len(content) - start
+    if content is None or left < LENGTH_OVERHEAD:
+        return None
+    (announced,) = _LENGTH.unpack_from(content, start + LENGTH_POSITION)
+    if announced < LEAST_LENGTH:
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {announced} bytes cannot be")
+    if left <= MAGIC_POSITION:
+        return None
+    if content[start + MAGIC_POSITION] > MAGIC:
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"there is no format {content[start + MAGIC_POSITION]} of batches")
+    size: int = announced + LENGTH_OVERHEAD
+    return size if size <= left else None
 
 
 def _invalid(reason: str) -> RequestRefused:
