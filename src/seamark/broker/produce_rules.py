@@ -51,6 +51,7 @@ _LENGTH = Struct(">i")
 _TIMESTAMP = Struct(">q")
 # What the smallest record of the oldest format has behind its length.
 LEAST_LENGTH = 14
+_PRODUCER_ID_END = 51
 # The bits of the attributes that have a meaning.
 _KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 # Records and headers that are looked at before others get their turn.
@@ -87,7 +88,9 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
             f"zstd is for Produce requests from version {ZSTD_VERSION} on, this one has {version}",
         )
     if size < HEADER_BYTES:
-        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"a batch has {HEADER_BYTES} bytes at least, not {size}")
+        # Kafka asks for the producer before it looks at the size.
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if size < _PRODUCER_ID_END else ErrorCode.CORRUPT_MESSAGE
+        raise RequestRefused(code, f"a batch has {HEADER_BYTES} bytes at least, not {size}")
     (
         base_offset, _, _, _, crc, attributes, last_delta, base_timestamp_ms, max_timestamp_ms,
         producer_id, producer_epoch, sequence, count,

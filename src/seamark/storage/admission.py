@@ -42,7 +42,13 @@ class Admitted(NamedTuple):
 
 
 def admit(
-    batches: Buffer, next_offset: int, leader_epoch: int, append_time_ms: int | None, *, in_place: bool = False
+    batches: Buffer,
+    next_offset: int,
+    leader_epoch: int,
+    append_time_ms: int | None,
+    *,
+    in_place: bool = False,
+    is_crc_checked: bool = False,
 ) -> Admitted:
     """Return ``batches`` under the offsets from ``next_offset`` on; ``in_place`` if they may be changed themselves.
 
@@ -75,7 +81,7 @@ def admit(
             or (not attributes & CODEC_MASK and count * SMALLEST_RECORD_BYTES > end - position - HEADER_BYTES)
         ):
             _refuse(content, position)
-        if checksum(view[position + ATTRIBUTES_POSITION : end], 0) != crc:
+        if not is_crc_checked and checksum(view[position + ATTRIBUTES_POSITION : end], 0) != crc:
             raise BadChecksum("crc", position + CRC_POSITION, f"stored {crc:#010x} is not that of the bytes")
         if next_offset > INT64_MAX - delta - 1:
             raise BadValue("last_offset_delta", position, "the log has no offsets left for the batch")

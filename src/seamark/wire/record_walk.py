@@ -31,12 +31,15 @@ _MOST_HEADERS_IN_RUN = 8
 # The field that an error names whose varint says how long a record is.
 RECORD_LENGTH = "length"
 
+_ALL_BYTES = bytes(range(0x100))
 _HIGH_BYTES = bytes(range(0x80, 0x100))
 _EVEN_BYTES = bytes(range(0, 0x100, 2))
 _LONGEST_COLUMNS = 4
 # The bytes of the varints 0, 1, 2, … : the lowest byte repeats after 64 of them, the next after 8192.
 _LOW_BYTES = bytes(0x80 | number << 1 & 0x7F for number in range(64))
 _MIDDLE_BYTES = b"".join(bytes((0x80 | number,)) * 64 for number in range(128))
+_ONLY_BYTES = bytes(range(0, 128, 2))
+_SECOND_BYTES = b"".join(bytes((number,)) * 64 for number in range(128))
 
 
 class RecordWalk:
@@ -275,7 +278,7 @@ class RecordWalk:
         size = len(content)
         if size - begin < 2 * SMALLEST_RECORD_BYTES:
             return False
-        length, start = read_varint(content, begin, size, "length")
+        length, start = _read_short(content, begin)
         stride = start - begin + length
         # The next record must at least begin alike.
         if length < SMALLEST_RECORD_BYTES - 1 or content[begin + stride : start + stride] != content[begin:start]:
@@ -290,16 +293,21 @@ class RecordWalk:
         has_null_key, header_count, places = lengths
         if header_count:
             most = min(most, self._headers_left // header_count)
-
-        def column(position: int) -> bytes:
-            return content[position : position + (most - 1) * stride + 1 : stride]
-
+        # A column is the same byte of each record, up to the last of them.
+        reach = (most - 1) * stride + 1
         # All that decides where what lies is as in the first of them.
         for position in (*range(begin, start), *places):
-            most = _equal_bytes(column(position), content[position : position + 1] * most)
+            column = content[position : position + reach : stride]
+            if column.count(content[position]) != most:
+                most = len(column) - len(column.lstrip(column[:1]))
+                reach = (most - 1) * stride + 1
         for number in range(width):
-            most = _equal_bytes(column(time_end + number), _varint_bytes(number, width, first, most))
-        times = [column(position) for position in range(start + 1, time_end)]
+            position = time_end + number
+            most = _equal_bytes(
+                content[position : position + reach : stride], _varint_bytes(number, width, first, most)
+            )
+            reach = (most - 1) * stride + 1
+        times = [content[position : position + reach : stride] for position in range(start + 1, time_end)]
         if most < _LEAST_RUN or not _are_positive_varints(times):
             return False
         largest = _largest(times)
@@ -322,7 +330,7 @@ class RecordWalk:
         places: list[int] = []
         sizes = []
         for _ in range(2):
-            size, behind = read_varint(content, position, end, "length")
+            size, behind = _read_short(content, position)
             sizes.append(size)
             places += range(position, behind)
             position = behind + max(size, 0)
@@ -332,11 +340,11 @@ class RecordWalk:
         places.append(position)
         position += 1
         for _ in range(header_count):
-            size, behind = read_varint(content, position, end, "header_key_length")
+            size, behind = _read_short(content, position)
             value_at = behind + size
             if size < 0 or value_at >= end or not content[behind:value_at].isascii():
                 return None
-            size, behind = read_varint(content, value_at, end, "header_value_length")
+            size, behind = _read_short(content, value_at)
             if size < -1:
                 return None
             places += range(position, behind)
@@ -350,6 +358,18 @@ def _read_doubled(content: bytes, position: int, end: int, field: str = "varint"
     return (number << 1 if number >= 0 else (~number << 1) + 1), position
 
 
+def _read_short(content: bytes, position: int) -> tuple[int, int]:
+    """Return the number at ``position`` and the position behind it, quickly for one or two bytes."""
+    byte = content[position]
+    if byte < 0x80:
+        return (~(byte >> 1) if byte & 1 else byte >> 1), position + 1
+    high = content[position + 1]
+    if high < 0x80:
+        byte += (high << 7) - 0x80
+        return (~(byte >> 1) if byte & 1 else byte >> 1), position + 2
+    return read_varint(content, position, len(content), "length")
+
+
 def _behind_varint(content: bytes, position: int) -> int:
     while content[position] >= 0x80:
         position += 1
@@ -357,9 +377,9 @@ def _behind_varint(content: bytes, position: int) -> int:
 
 
 def _equal_bytes(one: bytes, other: bytes) -> int:
-    """Return how many bytes at the start of both are equal; ``other`` may be longer."""
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
+    """Return how many bytes at the start of both, which are as long, are equal."""
+    low, high = 0, len(one)
+    if one == other:
         return high
     while high - low > 1:
         middle = (low + high) // 2
@@ -374,12 +394,12 @@ def _varint_bytes(number: int, width: int, first: int, count: int) -> bytes:
     """Return byte ``number`` of each of ``count`` varints of ``width`` bytes, the numbers from ``first`` on."""
     if number + 1 == width:
         # The last byte has no more than the bits that are left.
-        shift = 7 * number
-        steps = range(first << 1 >> shift, (first + count - 1 << 1 >> shift) + 1)
-        if number == 0:
-            return bytes(steps[::2])
-        each = 1 << shift - 1
-        return b"".join(bytes((step,)) * each for step in steps)[first % each :][:count]
+        if width == 1:
+            return _ONLY_BYTES[first : first + count]
+        if width == 2:
+            return _SECOND_BYTES[first : first + count]
+        steps = range(first >> 13, (first + count - 1 >> 13) + 1)
+        return b"".join(bytes((step,)) * (1 << 13) for step in steps)[first % (1 << 13) :][:count]
     pattern = _LOW_BYTES if number == 0 else _MIDDLE_BYTES
     phase = first % len(pattern)
     return (pattern * ((phase + count) // len(pattern) + 1))[phase : phase + count]
@@ -397,11 +417,14 @@ def _are_positive_varints(columns: list[bytes]) -> bool:
 def _largest(columns: list[bytes]) -> bytes:
     """Return the varint with the largest value among those whose bytes are in the columns, lowest first."""
     highest = columns[-1]
-    top = max(highest)
+    # Times mostly rise: what is larger than the last is rarely there, and sought among few.
+    top = highest[-1]
+    larger = highest.translate(None, _ALL_BYTES[: top + 1])
+    if larger:
+        top = max(larger)
     if len(columns) == 1:
         return bytes((top,))
     first = highest.index(top)
     if highest.count(top) == len(highest) - first:
-        # Times mostly rise, so the largest are the last.
         return _largest([column[first:] for column in columns[:-1]]) + bytes((top,))
     return bytes(max(zip(*reversed(columns), strict=True)))[::-1]
