@@ -55,7 +55,7 @@ _PRODUCER_ID_END = 51
 # The bits of the attributes that have a meaning.
 _KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 # Records and headers that are looked at before others get their turn.
-_SLICE = 50_000
+_SLICE = 25_000
 # Unfolding, or copying, this many bytes takes about as long as the look at one record.
 _BYTES_PER_UNIT = 256
 # Bad records that are named one by one, so that the answer is not larger than the request.

@@ -17,7 +17,7 @@ from enum import Enum
 _log = logging.getLogger("seamark.broker")
 
 # Units of one turn: a few hundredths of a second.
-TURN = 100_000
+TURN = 50_000
 
 
 class Pause(Enum):

@@ -22,7 +22,7 @@ UNTOUCHABLE = TRANSACTIONAL | CONTROL
 _NULL = 1
 _UNREADABLE = -1, -1
 # Records that are looked at before others get their turn; unfolding this many bytes takes as long as one.
-_SLICE = 50_000
+_SLICE = 25_000
 _BYTES_PER_RECORD = 256
 
 

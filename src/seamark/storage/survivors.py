@@ -42,7 +42,7 @@ logger = logging.getLogger("seamark.storage")
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")
 # Records that are looked at before others get their turn.
-_SLICE = 50_000
+_SLICE = 25_000
 _GOES, _STAYS = 0, 1
 
 # What is left of a batch and whether it was changed; None is a pause.

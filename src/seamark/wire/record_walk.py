@@ -19,9 +19,9 @@ from seamark.wire.varints import read_varint, read_varlong
 
 # Honest batches stay far below: librdkafka's have 10,000 records and the Java producer's 16 KiB unless told otherwise,
 # and a megabyte of records of 100 bytes that shrank twentyfold holds 200,000.
-MAX_RECORDS = 1 << 19
+MAX_RECORDS = 1 << 18
 MAX_HEADERS = 1 << 19
-MAX_HEADERS_OF_ONE_RECORD = 1 << 16
+MAX_HEADERS_OF_ONE_RECORD = 10_000
 
 # Fewer records of one shape than this are quicker to walk one by one.
 _LEAST_RUN = 16

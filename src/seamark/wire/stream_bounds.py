@@ -23,9 +23,9 @@ _ZSTD_BLOCK_LIMIT = 128 << 10
 _ZSTD_USUAL_WINDOW = 8 << 20
 _ZSTD_RAW, _ZSTD_REPEATED, _ZSTD_COMPRESSED = 0, 1, 2
 
-# Each block costs a step, however little it holds. Kafka's clients fill blocks of 1 KiB at least, so a stream with more
-# unfolds to more than a broker takes anyway.
-MAX_BLOCKS = 1 << 16
+# Each block costs a step, however little it holds. Clients fill blocks of 32 KiB or more, old ones of 1 KiB: this many
+# are more than a batch of a megabyte has.
+MAX_BLOCKS = 1 << 14
 
 
 class BeyondBound(BadLength):

@@ -29,8 +29,7 @@ def handle(node: Node, request: DeleteRecordsRequest, context: RequestContext) -
     response = DeleteRecordsResponse()
     for topic in request.topics:
         answers = []
-        # As in Kafka, of a partition that is named twice the last offset counts: each step of a log's start is synced.
-        for each in {each.partition_index: each for each in topic.partitions}.values():
+        for each in topic.partitions:
             partition = node.cluster.partition(topic.name, each.partition_index)
             answer = DeleteRecordsResponsePartition(partition_index=each.partition_index, low_watermark=-1)
             answers.append(answer)
