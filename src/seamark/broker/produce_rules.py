@@ -15,7 +15,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
 from seamark.broker.slow_lane import Pause, SlowLane
 from seamark.counts import counted
-from seamark.errors import BadLength, DecodeError, TrailingBytes, Truncated
+from seamark.errors import BadLength, DecodeError, TrailingBytes
 from seamark.wire.compression import Codec, decompress, unfolded_bound
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
@@ -133,10 +133,10 @@ def check_records(
         records, start = _unfold(batch, codec, config.log_settings.max_decompressed_bytes)
     except BeyondBound as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
-    except (TrailingBytes, Truncated) as error:
-        raise _unfit(f"the records cannot be unfolded: {error}") from None
     except DecodeError as error:
-        raise _unexpected(f"the records cannot be unfolded: {error}") from None
+        # Kafka reads a zstd stream of no bytes as one of no records, and a second stream as records too many.
+        is_counted = isinstance(error, TrailingBytes) or (codec is Codec.ZSTD and len(content) == HEADER_BYTES)
+        raise (_unfit if is_counted else _unexpected)(f"the records cannot be unfolded: {error}") from None
     try:
         walk = _walk(batch, records, start)
         while not walk.advance(_SLICE):

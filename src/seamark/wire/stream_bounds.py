@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from seamark.errors import BadLength, BadValue, TrailingBytes, Truncated
+from seamark.errors import BadLength, BadValue, TrailingBytes
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_LIMITS = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
@@ -79,7 +79,7 @@ def zstd_bound(data: memoryview, max_bytes: int, position: int) -> int:
     """Return the most bytes that the zstd frames in ``data`` can hold."""
     size = len(data)
     if not size:
-        raise Truncated("records", position, "the zstd stream is empty")
+        raise _unsound("zstd", position, "it is empty")
     bound = 0
     at = 0
     blocks = 0
