@@ -64,13 +64,21 @@ class KeyMap:
                     records = self._decompress(content[start:end], attributes & CODEC_MASK)
                     start, behind = 0, len(records)
                     work += behind // _BYTES_PER_RECORD
-                last = base_offset + delta
+                left = count if count <= MAX_RECORDS else -1
                 previous = base_offset - 1
-                left = count if 0 < count <= MAX_RECORDS else -1
                 while left > 0 and start >= 0:
-                    part = min(left, _SLICE)
+                    part = left if left < _SLICE else _SLICE
                     start, previous = _skim(
-                        records, start, behind, part, base_offset, previous, last, keys, offsets, tombstones
+                        records,
+                        start,
+                        behind,
+                        part,
+                        base_offset,
+                        previous,
+                        base_offset + delta,
+                        keys,
+                        offsets,
+                        tombstones,
                     )
                     left -= part
                     work += part

@@ -60,6 +60,7 @@ class Survivors:
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
         self.kept = keys.kept_offsets()
+        self._is_unreadable_told = False
         # The earliest moment at which a tombstone that was kept may go, or -1.
         self.earliest_horizon_ms = -1
 
@@ -104,13 +105,11 @@ class Survivors:
     def _rebuild(
         self, content: bytes, position: int, stays: Callable[[int, bytes | None], bool]
     ) -> Generator[None, None, tuple[bytes, bool]]:
-        header = read_outline(content, position)
-        end = position + header.size_bytes
-        whole = content[position:end], False
-        if not header.record_count:
-            return b"", True
         try:
-            read_header(content, position)
+            header = read_header(content, position)
+            end = position + header.size_bytes
+            if not header.record_count:
+                return b"", True
             if header.record_count > MAX_RECORDS:
                 raise BeyondBound("record_count", position, f"there are {header.record_count} of them")
             records, start = self._unfold(content, position, end, header)
@@ -121,14 +120,19 @@ class Survivors:
             if has_tombstone:
                 self._note_horizon(self._new_horizon_ms if is_horizon_new else header.base_timestamp_ms)
             if count == header.record_count and not is_horizon_new:
-                return whole
+                return content[position:end], False
             base_ms = self._new_horizon_ms if is_horizon_new else header.base_timestamp_ms
             chosen = yield from self._copy(records, start, header, choice, header.base_timestamp_ms - base_ms)
         except DecodeError as error:
-            logger.warning(
-                "a batch at offset %d is kept whole: its records cannot be read (%s)", header.base_offset, error
-            )
-            return whole
+            outline = read_outline(content, position)
+            if not self._is_unreadable_told:
+                self._is_unreadable_told = True
+                logger.warning(
+                    "a batch at offset %d is kept whole, and others like it: its records cannot be read (%s)",
+                    outline.base_offset,
+                    error,
+                )
+            return content[position : position + outline.size_bytes], False
         batch = replace_records(
             header,
             bytes(chosen),
