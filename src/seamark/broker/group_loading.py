@@ -4,7 +4,7 @@ F15).
 Loads run one after another on the event loop. A load collects the last value of each key over the whole log, then
 replays what is left; both in steps, and a turn of the loop takes steps for a few milliseconds only. A held partition
 stays in its place as one that is being loaded. Damage in the log ends the reading there: what stands before it is
-served, as recovery would have it.
+served, as recovery would have it. A batch that is whole and holds no readable records is left out, and told.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from seamark.coordinator.records import Record
 from seamark.coordinator.stored import last_records
-from seamark.errors import SeamarkError
-from seamark.wire.records import decode_records, scan_batches
+from seamark.errors import DecodeError, SeamarkError
+from seamark.wire.record_batch import read_outline
+from seamark.wire.records import decode_batch
 
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
@@ -42,12 +43,19 @@ def read_entries(log: Log, buffer_bytes: int, entries: Entries) -> Iterator[None
         slice_ = log.read(offset, buffer_bytes)
         if not slice_:
             return
-        for header, position in scan_batches(slice_):
-            if not header.is_control:
-                # The log has checked the batch on its way here.
-                for record in decode_records(slice_, position, header, verify=False):
-                    entries[record.key] = record.value
-            offset = max(offset, header.next_offset)
+        position = 0
+        while position < len(slice_):
+            outline = read_outline(slice_, position)
+            try:
+                if not outline.is_control:
+                    # The log has checked the batch on its way here.
+                    for record in decode_batch(slice_, position, verify=False):
+                        entries[record.key] = record.value
+            except DecodeError as error:
+                place = log.directory, outline.base_offset
+                _log.error("%s: the batch at offset %d cannot be read and is left out: %s", *place, error)
+            offset = max(offset, outline.next_offset)
+            position += outline.size_bytes
             yield
 
 

@@ -102,6 +102,7 @@ class Partition:
     def append(self, batches: Buffer, now_ms: int) -> AppendResult:
         """Write batches under the present leader epoch and wake who waits for them; a writable view is changed itself.
 
+        Their checksums have been compared with their bytes.
         Raises what ``Log.append`` raises. The records count once ``when_acknowledged`` says so.
         """
         storage = self._storage
@@ -109,7 +110,7 @@ class Partition:
             raise DiskFull(self.name, None, "the disk is full")
         log = self._log or self.log
         is_ours = isinstance(batches, memoryview) and not batches.readonly
-        result = log.append(batches, now_ms, self.leader_epoch, in_place=is_ours)
+        result = log.append(batches, now_ms, self.leader_epoch, in_place=is_ours, is_crc_checked=True)
         storage.appended(self)
         if storage.acknowledges_at_once:
             self._announce(len(batches))

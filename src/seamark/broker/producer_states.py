@@ -53,15 +53,16 @@ class ProducerStates:
     def check(self, producer_id: int, epoch: int, first_sequence: int, count: int) -> WrittenBatch | None:
         """Return the batch as it was written before, or None for one that may be appended; RefusedByLog otherwise."""
         state = self._states.get(producer_id)
+        known_epoch = _NO_EPOCH if state is None else state.epoch
+        if epoch < known_epoch:
+            raise RefusedByLog(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} is in epoch {known_epoch}, not in {epoch}"
+            )
         if state is None:
             # As Kafka: a producer nobody remembers may go on with any sequence; its records may have been deleted.
             return None
-        if epoch < state.epoch:
-            raise RefusedByLog(
-                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} is in epoch {state.epoch}, not in {epoch}"
-            )
-        if epoch > state.epoch:
-            if first_sequence != 0:
+        if epoch > known_epoch:
+            if first_sequence != 0 and known_epoch != _NO_EPOCH:
                 raise _out_of_order(producer_id, epoch, first_sequence, "a new epoch begins with 0")
             return None
         last_sequence = _advanced(first_sequence, count - 1)

@@ -1,7 +1,9 @@
 """A request, or a part of one, that is refused with one of Kafka's error codes and a sentence.
 
 RequestRefused(code, reason)
-+- NoBatch                the bytes are none, which the answer tells in words
++- ToldRefusal            the answer tells the reason in words
+|  +- NoBatch             the bytes are none
+|  +- TooMuchToRead       a batch unfolds to more than the broker reads
 +- RefusedByLog           the batch reached its log, whose start the answer tells
    +- RecordsRefused      single records spoil their batch
 """
@@ -21,8 +23,22 @@ class RequestRefused(SeamarkError):
         self.reason = reason
 
 
-class NoBatch(RequestRefused):
+class ToldRefusal(RequestRefused):
+    """A refusal that nobody would understand from its code alone."""
+
+
+class NoBatch(ToldRefusal):
     """What should be a batch has a head that none can have."""
+
+
+class TooMuchToRead(ToldRefusal):
+    """A batch that is small as it was sent, and beyond a bound of the broker when it is read.
+
+    Its code makes a producer split the batch, and send the halves.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ErrorCode.MESSAGE_TOO_LARGE, reason)
 
 
 class RefusedByLog(RequestRefused):

@@ -30,6 +30,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
+from seamark.broker.slow_lane import SlowLane
 from seamark.broker.topics import OFFSETS_TOPIC
 from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
@@ -91,6 +92,7 @@ class BrokerServer:
         self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
+        self.slow_lane = SlowLane(loop)
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)
         self.cluster = Cluster(self.settings, self.storage)
@@ -162,6 +164,7 @@ class BrokerServer:
         """As ``stop``; what could not be closed, which says nothing new when a start has failed."""
         self.upkeep.stop()
         self.metrics.stop()
+        self.slow_lane.stop()
         # Leadership stays as it is: at the end of everything there is nobody to hand it to.
         for node in self.nodes:
             node.leave()

@@ -14,12 +14,15 @@ from seamark.broker.refusals import RequestRefused
 from seamark.broker.setting_keys import CODECS
 from seamark.broker.settings import BrokerSettings
 from seamark.errors import ConfigError
-from seamark.storage.settings import Durability, LogSettings
+from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES, Durability, LogSettings
+from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED
 from seamark.wire.error_codes import ErrorCode
 
 _INT, _LONG, _BOOLEAN, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
 _DOUBLE, _LIST = ConfigType.DOUBLE, ConfigType.LIST
 _DAY_MS = 86_400_000
+# A compressed batch of a topic may unfold to this many times ``max.message.bytes``.
+_GROWTH = 16
 
 TOPIC_KEYS = table(
     ConfigKey("cleanup.policy", _LIST, ["delete"], choices=("compact", "delete"), synonyms=["log.cleanup.policy"]),
@@ -142,6 +145,11 @@ def effective(key: ConfigKey, own: Mapping[str, Any], settings: BrokerSettings) 
     return Sourced(key.name, key.default, DEFAULT_SOURCE)
 
 
+def _max_decompressed_bytes(max_message_bytes: int) -> int:
+    """More for a topic with larger batches, and never more than clients unfold."""
+    return min(max(LEAST_DECOMPRESSED_BYTES, _GROWTH * max_message_bytes), DEFAULT_MAX_DECOMPRESSED)
+
+
 class TopicConfig:
     """What a topic's configuration comes down to."""
 
@@ -179,6 +187,7 @@ class TopicConfig:
             delete_retention_ms=values["delete.retention.ms"],
             min_compaction_lag_ms=values["min.compaction.lag.ms"],
             min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
+            max_decompressed_bytes=_max_decompressed_bytes(self.max_message_bytes),
             log_append_time=self.log_append_time,
             durability=durability,
         )

@@ -15,12 +15,14 @@ from seamark.errors import BadChecksum, BadLength, BadValue, OutOfRange, Truncat
 from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import (
     ATTRIBUTES_POSITION,
+    CODEC_MASK,
     CRC_POSITION,
     HEADER,
     HEADER_BYTES,
     INT64_MAX,
     LENGTH_OVERHEAD,
     MAGIC,
+    SMALLEST_RECORD_BYTES,
     Buffer,
 )
 from seamark.wire.records import read_header, restamp
@@ -40,7 +42,13 @@ class Admitted(NamedTuple):
 
 
 def admit(
-    batches: Buffer, next_offset: int, leader_epoch: int, append_time_ms: int | None, *, in_place: bool = False
+    batches: Buffer,
+    next_offset: int,
+    leader_epoch: int,
+    append_time_ms: int | None,
+    *,
+    in_place: bool = False,
+    is_crc_checked: bool = False,
 ) -> Admitted:
     """Return ``batches`` under the offsets from ``next_offset`` on; ``in_place`` if they may be changed themselves.
 
@@ -68,10 +76,11 @@ def admit(
             magic != MAGIC
             or not 0 < count <= delta + 1
             or not position + HEADER_BYTES < end <= size
-            or attributes & 7 > 4
+            or attributes & CODEC_MASK > 4
+            or (not attributes & CODEC_MASK and count * SMALLEST_RECORD_BYTES > end - position - HEADER_BYTES)
         ):
             _refuse(content, position)
-        if crc32c(view[position + ATTRIBUTES_POSITION : end]) != crc:
+        if not is_crc_checked and crc32c(view[position + ATTRIBUTES_POSITION : end]) != crc:
             raise BadChecksum("crc", position + CRC_POSITION, f"stored {crc:#010x} is not that of the bytes")
         if next_offset > INT64_MAX - delta - 1:
             raise BadValue("last_offset_delta", position, "the log has no offsets left for the batch")

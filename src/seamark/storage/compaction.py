@@ -14,11 +14,13 @@ segment behind it.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from seamark.counts import counted
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import File, Filesystem, remove_if_there
 from seamark.storage.index import SegmentContents
@@ -28,8 +30,10 @@ from seamark.storage.retention import newest_ms
 from seamark.storage.segment import Segment
 from seamark.storage.settings import LogSettings
 from seamark.storage.survivors import Survivors
-from seamark.wire.record_batch import INT32_MAX
-from seamark.wire.records import encode_batch, read_header
+from seamark.wire.record_batch import INT32_MAX, read_outline
+from seamark.wire.records import encode_batch
+
+logger = logging.getLogger("seamark.storage")
 
 _STEP_BYTES = 1 << 20
 
@@ -90,16 +94,24 @@ class Work:
 
     def rewrites(self, filesystem: Filesystem, directory: str) -> Generator[Rewrite | None]:
         """Yield each finished rewrite, to be put in place before the next is asked for, and None for pauses between."""
-        keys = KeyMap()
+        most = self._settings.max_decompressed_bytes
+        keys = KeyMap(most)
         for number, segment in enumerate(self._dirty):
             for first, last in segment.block_runs(_STEP_BYTES):
-                keys.add(segment.read_blocks(first, last))
+                yield from keys.add(segment.read_blocks(first, last))
                 yield None
             if len(keys.latest) >= self._settings.compaction_max_keys:
                 del self._dirty[number + 1 :]
                 self.end = segment.next_offset
                 break
-        survivors = Survivors(keys, self._now_ms, self._settings.delete_retention_ms)
+        if keys.unread:
+            logger.warning(
+                "%s: compaction keeps %s whole, the first at offset %d: the records cannot be read, or are too many",
+                directory,
+                counted(len(keys.unread), "batch", "batches"),
+                keys.unread[0],
+            )
+        survivors = Survivors(keys, self._now_ms, self._settings.delete_retention_ms, most)
         rewrite: Rewrite | None = None
         try:
             segments = [*((segment, False) for segment in self._clean), *((segment, True) for segment in self._dirty)]
@@ -152,7 +164,11 @@ class Rewrite:
         self.replaced.append(segment)
         decide = survivors.of_dirty if is_dirty else survivors.of_clean
         for first, last in _runs_to_read(segment, survivors.kept) if is_dirty else segment.block_runs(_STEP_BYTES):
-            for batch, is_changed in decide(segment.read_blocks(first, last)):
+            for decision in decide(segment.read_blocks(first, last)):
+                if decision is None:
+                    yield None
+                    continue
+                batch, is_changed = decision
                 self._is_changed |= is_changed
                 if batch:
                     self._add(batch)
@@ -160,7 +176,7 @@ class Rewrite:
             yield None
 
     def _add(self, batch: bytes) -> None:
-        self._built.take(read_header(batch), batch, self._interval_bytes)
+        self._built.take(read_outline(batch), batch, self._interval_bytes)
         self._pending += batch
 
     def _write_pending(self) -> None:

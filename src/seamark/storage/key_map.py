@@ -7,55 +7,87 @@ whole by compaction and its keys count for nothing: whether they came into force
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
+from seamark.wire.compression import Codec, decompress
 from seamark.wire.record_batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
+from seamark.wire.record_walk import MAX_RECORDS
 from seamark.wire.varints import read_varint
 
 # Base offset, batch length, attributes, last offset delta and record count.
 _SKIM = Struct(">qi9xhi30xi")
 UNTOUCHABLE = TRANSACTIONAL | CONTROL
 _NULL = 1
+_UNREADABLE = -1, -1
+# Records that are looked at before others get their turn; unfolding this many bytes takes as long as one.
+_SLICE = 25_000
+_BYTES_PER_RECORD = 256
 
 
 class KeyMap:
     """``latest`` is the last offset per key; ``tombstones`` has the offsets of records without a value.
 
-    ``untouchable`` has the first offset of each batch that is kept whole.
+    ``untouchable`` has the first offset of each batch that is kept whole, ``unread`` of those the ones that do not read
+    as records or hold too many.
     """
 
-    __slots__ = ("latest", "tombstones", "untouchable")
+    __slots__ = ("_max_bytes", "latest", "tombstones", "unread", "untouchable")
 
-    def __init__(self) -> None:
+    def __init__(self, max_decompressed_bytes: int) -> None:
+        self._max_bytes = max_decompressed_bytes
         self.latest: dict[bytes, int] = {}
         self.tombstones: set[int] = set()
         self.untouchable: list[int] = []
+        self.unread: list[int] = []
 
-    def add(self, content: bytes) -> None:
-        """Take in the whole batches in ``content``, which follow all those taken in before."""
+    def add(self, content: bytes) -> Iterator[None]:
+        """Take in the whole batches in ``content``, which follow all those taken in before; pauses at each yield."""
         position = 0
         size = len(content)
         unpack = _SKIM.unpack_from
         keys: list[bytes] = []
         offsets: list[int] = []
         tombstones = self.tombstones
+        work = 0
         while position < size:
             base_offset, length, attributes, delta, count = unpack(content, position)
             end = position + length + LENGTH_OVERHEAD
             if attributes & UNTOUCHABLE:
                 self.untouchable.append(base_offset)
             elif count:
-                start = position + HEADER_BYTES
+                start, behind = position + HEADER_BYTES, end
                 noted = len(keys)
+                records = content
                 if attributes & CODEC_MASK:
-                    records = _decompress(content[start:end], attributes & CODEC_MASK)
-                    is_read = _skim(records, 0, len(records), count, base_offset, delta, keys, offsets, tombstones)
-                else:
-                    is_read = _skim(content, start, end, count, base_offset, delta, keys, offsets, tombstones)
-                if not is_read:
+                    records = self._decompress(content[start:end], attributes & CODEC_MASK)
+                    start, behind = 0, len(records)
+                    work += behind // _BYTES_PER_RECORD
+                left = count if count <= MAX_RECORDS else -1
+                previous = base_offset - 1
+                while left > 0 and start >= 0:
+                    part = left if left < _SLICE else _SLICE
+                    start, previous = _skim(
+                        records,
+                        start,
+                        behind,
+                        part,
+                        base_offset,
+                        previous,
+                        base_offset + delta,
+                        keys,
+                        offsets,
+                        tombstones,
+                    )
+                    left -= part
+                    work += part
+                    if work >= _SLICE:
+                        work = 0
+                        yield
+                if left or start != behind:
                     self.untouchable.append(base_offset)
+                    self.unread.append(base_offset)
                     del keys[noted:], offsets[noted:]
             position = end
         self.latest.update(zip(keys, offsets, strict=True))
@@ -64,12 +96,11 @@ class KeyMap:
         """Return, in order, the last offset of every key and the first of every batch that is kept whole."""
         return sorted([*self.latest.values(), *self.untouchable])
 
-
-def _decompress(records: bytes, codec: int) -> bytes:
-    try:
-        return decompress(Codec(codec), records, DEFAULT_MAX_DECOMPRESSED)
-    except DecodeError:
-        return b""
+    def _decompress(self, records: bytes, codec: int) -> bytes:
+        try:
+            return decompress(Codec(codec), records, self._max_bytes)
+        except DecodeError:
+            return b""
 
 
 def _skim(
@@ -78,14 +109,16 @@ def _skim(
     end: int,
     count: int,
     base_offset: int,
-    last_delta: int,
+    previous: int,
+    last_offset: int,
     keys: list[bytes],
     offsets: list[int],
     tombstones: set[int],
-) -> bool:
-    """Note keys and offsets of ``count`` records; False, some being noted, when the bytes are not those of as many."""
-    previous = base_offset - 1
-    last_offset = base_offset + last_delta
+) -> tuple[int, int]:
+    """Note keys and offsets of ``count`` records; return where they end, and their last offset.
+
+    The end is -1, some being noted, when the bytes are not those of as many records.
+    """
     add_key = keys.append
     add_offset = offsets.append
     try:
@@ -102,7 +135,7 @@ def _skim(
                 byte, position = read_varint(content, position, end, "length")
                 record_end = position + byte
             if record_end > end:
-                return False
+                return _UNREADABLE
             # The attributes come first and mean nothing; the timestamp is skipped byte by byte.
             position += 1
             while content[position] >= 0x80:
@@ -118,7 +151,7 @@ def _skim(
                 byte, position = read_varint(content, position + 1, end, "offset_delta")
                 offset = base_offset + byte
             if not previous < offset <= last_offset:
-                return False
+                return _UNREADABLE
             previous = offset
             byte = content[position]
             if byte < 0x80:
@@ -131,12 +164,12 @@ def _skim(
                 byte, position = read_varint(content, position, end, "key_length")
                 key_end = position + byte
             if not position <= key_end < record_end:
-                return False
+                return _UNREADABLE
             add_key(content[position:key_end])
             add_offset(offset)
             if content[key_end] == _NULL:
                 tombstones.add(offset)
             position = record_end
     except (IndexError, DecodeError):
-        return False
-    return position == end
+        return _UNREADABLE
+    return position, previous

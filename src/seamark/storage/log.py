@@ -117,19 +117,20 @@ class Log:
 
     # -- append
 
-    def append(self, batches: Buffer, now_ms: int, leader_epoch: int, *, in_place: bool = False) -> AppendResult:
+    def append(
+        self, batches: Buffer, now_ms: int, leader_epoch: int, *, in_place: bool = False, is_crc_checked: bool = False
+    ) -> AppendResult:
         """Write one or more whole batches under the next offsets; ``in_place`` gives them away to be changed.
 
         Raises ``DecodeError`` for bytes that are not sound batches, ``DiskFull`` and ``StorageFailed`` when the disk
-        refuses, and ``WritesStopped`` after a failure that left its content unknown. In each case nothing was
-        appended.
+        refuses, ``WritesStopped`` after a failure that left its content unknown. In each case nothing was appended.
         """
         if self._stopped is not None or self._is_closed:
             raise self._refusal()
         append_time_ms = now_ms if self.settings.log_append_time else None
         base_offset = self._log_end
         content, next_offset, largest_ms, largest_at = admit(
-            batches, base_offset, leader_epoch, append_time_ms, in_place=in_place
+            batches, base_offset, leader_epoch, append_time_ms, in_place=in_place, is_crc_checked=is_crc_checked
         )
         self._write(content, next_offset, largest_ms, largest_at, now_ms)
         return AppendResult(base_offset, next_offset - 1, -1 if append_time_ms is None else append_time_ms)

@@ -1,6 +1,7 @@
 """The walk through a segment's file that finds out how much of it is sound, and makes its index on the way.
 
-A batch is sound when its header is, its CRC fits, and its offsets go on where the one before ended. After compaction
+A batch is sound when its size and offsets are, its CRC fits, and its offsets go on where the one before ended; what its
+producer wrote into it is the readers' to judge. After compaction
 offsets have gaps; ``contiguous`` says that here they have none, which is the only check there is on a batch's offset:
 its CRC leaves it out. The walk stops at the first batch that is not sound. What lies behind is for recovery to judge.
 """
@@ -11,8 +12,15 @@ from seamark.errors import DecodeError
 from seamark.storage.errors import CorruptBatch, TornTail
 from seamark.storage.filesystem import File
 from seamark.storage.index import SegmentContents
-from seamark.wire.record_batch import HEADER_BYTES, INT32_MAX, LENGTH_POSITION, MAGIC, MAGIC_POSITION
-from seamark.wire.records import check_crc, read_header
+from seamark.wire.record_batch import (
+    HEADER_BYTES,
+    INT32_MAX,
+    LENGTH_POSITION,
+    MAGIC,
+    MAGIC_POSITION,
+    check_crc,
+    read_outline,
+)
 
 _CHUNK_BYTES = 1 << 20
 DEFAULT_INTERVAL_BYTES = 4096
@@ -37,7 +45,7 @@ def scan_segment(
         needed = HEADER_BYTES
         try:
             if len(chunk) - position >= HEADER_BYTES:
-                header = read_header(chunk, position)
+                header = read_outline(chunk, position)
                 needed = header.size_bytes
                 if len(chunk) - position >= needed:
                     check_crc(chunk, position, header)
@@ -91,7 +99,7 @@ def holds_sound_batch(file: File, position: int, next_offset: int) -> bool:
 
 def _is_sound_batch(file: File, position: int) -> bool:
     try:
-        header = read_header(file.read(position, HEADER_BYTES))
+        header = read_outline(file.read(position, HEADER_BYTES))
         check_crc(file.read(position, header.size_bytes), 0, header)
     except DecodeError:
         return False

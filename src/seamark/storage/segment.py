@@ -7,6 +7,7 @@ are cold: the first read of a block checks its CRC, so nothing is served that wa
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from struct import Struct
@@ -17,9 +18,12 @@ from seamark.storage.filesystem import File, Filesystem, read_whole
 from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
 from seamark.storage.names import INDEX, LOG, segment_file
 from seamark.storage.scan import scan_segment
+from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
 from seamark.wire.crc32c import crc32c
-from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD
-from seamark.wire.records import decode_batch
+from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
+from seamark.wire.record_skim import skim_records
+
+logger = logging.getLogger("seamark.storage")
 
 # Base offset, batch length, last offset delta and largest timestamp.
 _PLACE = Struct(">qi11xi8xq")
@@ -32,6 +36,7 @@ class Segment:
         "_blocks",
         "_cold_end",
         "_filesystem",
+        "_is_unreadable_told",
         "_verified_end",
         "base_offset",
         "directory",
@@ -60,6 +65,7 @@ class Segment:
         # Below the first and above the second the bytes are known to be those that were written.
         self._verified_end = 0
         self._cold_end = summary.log_bytes
+        self._is_unreadable_told = False
         # Held while the segment is written to and until its bytes are synced.
         self.file: File | None = None
         self.started_ms = 0
@@ -319,7 +325,10 @@ class Segment:
     def find_max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
         """Return offset and timestamp of the first record with the largest timestamp from ``from_offset`` on."""
         if self.max_timestamp_offset >= from_offset:
-            return self.find_timestamp(self.max_timestamp_ms, from_offset)
+            found = self.find_timestamp(self.max_timestamp_ms, from_offset)
+            # None where a batch says that it has a later time than its records have: then all are looked at.
+            if found is not None:
+                return found
         best: tuple[int, int] | None = None
         blocks = self.blocks
         for number in range(max(bisect_right(blocks.offsets, from_offset) - 1, 0), len(blocks)):
@@ -335,8 +344,28 @@ class Segment:
         return best
 
     def _timestamps(self, content: bytes, position: int, block_position: int) -> Iterator[tuple[int, int]]:
+        """Yield offset and timestamp of each record; none of a batch whose records cannot be read."""
         try:
-            records = decode_batch(content, position, verify=False)
+            header = read_header(content, position)
+            yield from _offsets_and_times(content, position, header)
         except DecodeError as error:
-            raise CorruptBatch(self.path, block_position + error.position, str(error)) from error
-        return ((record.offset, record.timestamp_ms) for record in records)
+            # Its bytes are those that its producer wrote: nothing is damaged, and its readers are told.
+            if not self._is_unreadable_told:
+                self._is_unreadable_told = True
+                logger.warning(
+                    "%s at byte %d: the records of a batch cannot be read (%s); no time is found in it",
+                    self.path,
+                    block_position + position,
+                    error,
+                )
+
+
+def _offsets_and_times(content: bytes, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    end = batch_end(content, position, header)
+    start = position + HEADER_BYTES
+    if header.codec is not Codec.NONE and header.record_count:
+        content = decompress(header.codec, memoryview(content)[start:end], DEFAULT_MAX_DECOMPRESSED, start)
+        start, end = 0, len(content)
+    for delta, time_delta, *_ in skim_records(content, start, end, header.record_count):
+        stamp = header.max_timestamp_ms if header.timestamp_type else header.base_timestamp_ms + time_delta
+        yield header.base_offset + delta, stamp

@@ -12,6 +12,8 @@ from enum import Enum
 from seamark.errors import ConfigError
 
 _DAY_MS = 86_400_000
+# A batch of Kafka's default size, 1 MiB, may have shrunk to a sixty-fourth.
+LEAST_DECOMPRESSED_BYTES = 64 << 20
 
 
 class Durability(Enum):
@@ -34,6 +36,8 @@ class LogSettings:
     min_cleanable_dirty_ratio: float = 0.5
     # Compaction remembers one offset per distinct key; past this many it stops at the next segment's end.
     compaction_max_keys: int = 1_000_000
+    # Compressed batches that unfold to more are kept whole by compaction.
+    max_decompressed_bytes: int = LEAST_DECOMPRESSED_BYTES
     log_append_time: bool = False
     durability: Durability = Durability.OS
 
@@ -47,6 +51,7 @@ class LogSettings:
             ("delete_retention_ms", 0),
             ("min_compaction_lag_ms", 0),
             ("compaction_max_keys", 1),
+            ("max_decompressed_bytes", 1),
         ):
             value = getattr(self, option)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:

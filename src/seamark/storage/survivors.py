@@ -6,41 +6,65 @@ A record outlives it when no later record has its key. A tombstone, a record wit
 a key go.
 
 What is left of a batch keeps its offsets: those of the records, and the range from first to last. A batch that loses
-nothing is copied byte for byte; one that loses all is gone.
+nothing is copied byte for byte; one that loses all is gone. Records are copied as they lie: none is made, whatever its
+value and headers are.
 """
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 
-from seamark.errors import DecodeError
+from seamark.errors import BadValue, DecodeError
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
-from seamark.wire.record_batch import LENGTH_OVERHEAD
-from seamark.wire.records import Record, decode_records, encode_batch, read_header
+from seamark.wire.compression import Codec, decompress
+from seamark.wire.record_batch import (
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    INT64_MAX,
+    INT64_MIN,
+    LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+    read_outline,
+)
+from seamark.wire.record_skim import skim_records
+from seamark.wire.record_walk import MAX_RECORDS
+from seamark.wire.record_writer import replace_records
+from seamark.wire.stream_bounds import BeyondBound
+from seamark.wire.varints import encode_varint
 
 logger = logging.getLogger("seamark.storage")
 
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")
+# Records that are looked at before others get their turn.
+_SLICE = 25_000
+_GOES, _STAYS = 0, 1
+
+# What is left of a batch and whether it was changed; None is a pause.
+Decision = tuple[bytes, bool] | None
 
 
 class Survivors:
     """One compaction's decisions, made batch by batch in the order of their offsets."""
 
-    def __init__(self, keys: KeyMap, now_ms: int, delete_retention_ms: int) -> None:
+    def __init__(self, keys: KeyMap, now_ms: int, delete_retention_ms: int, max_decompressed_bytes: int) -> None:
         self._latest = keys.latest
         self._tombstones = keys.tombstones
         self._untouchable = frozenset(keys.untouchable)
+        self._max_bytes = max_decompressed_bytes
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
         self.kept = keys.kept_offsets()
+        self._is_unreadable_told = False
         # The earliest moment at which a tombstone that was kept may go, or -1.
         self.earliest_horizon_ms = -1
 
-    def of_dirty(self, content: bytes) -> Iterator[tuple[bytes, bool]]:
+    def of_dirty(self, content: bytes) -> Iterator[Decision]:
         """Yield what is left of each batch, and whether it was changed; the key map has seen these batches.
 
         Which offsets stay is known, so a batch is read only when a part of it stays.
@@ -60,12 +84,12 @@ class Survivors:
                 if is_whole or attributes & UNTOUCHABLE or base in self._untouchable:
                     yield content[position:end], False
                 else:
-                    yield self._rebuild(content, position, _offset_in(frozenset(kept[first:last])))
+                    yield (yield from self._rebuild(content, position, _offset_in(base, frozenset(kept[first:last]))))
             else:
                 yield b"", True
             position = end
 
-    def of_clean(self, content: bytes) -> Iterator[tuple[bytes, bool]]:
+    def of_clean(self, content: bytes) -> Iterator[Decision]:
         """Do the same for batches that an earlier compaction left: a record goes when its key was written again."""
         stays = _key_not_in(self._latest)
         position = 0
@@ -75,60 +99,112 @@ class Survivors:
             if attributes & UNTOUCHABLE:
                 yield content[position:end], False
             else:
-                yield self._rebuild(content, position, stays)
+                yield (yield from self._rebuild(content, position, stays))
             position = end
 
-    def _rebuild(self, content: bytes, position: int, stays: Callable[[Record], bool]) -> tuple[bytes, bool]:
-        header = read_header(content, position)
+    def _rebuild(
+        self, content: bytes, position: int, stays: Callable[[int, bytes | None], bool]
+    ) -> Generator[None, None, tuple[bytes, bool]]:
         try:
-            records = decode_records(content, position, header, verify=False)
+            header = read_header(content, position)
+            end = position + header.size_bytes
+            if not header.record_count:
+                return b"", True
+            if header.record_count > MAX_RECORDS:
+                raise BeyondBound("record_count", position, f"there are {header.record_count} of them")
+            records, start = self._unfold(content, position, end, header)
+            choice, count, largest_ms, has_tombstone = yield from self._choose(records, start, header, stays)
+            if not count:
+                return b"", True
+            is_horizon_new = has_tombstone and header.delete_horizon_ms is None
+            if has_tombstone:
+                self._note_horizon(self._new_horizon_ms if is_horizon_new else header.base_timestamp_ms)
+            if count == header.record_count and not is_horizon_new:
+                return content[position:end], False
+            base_ms = self._new_horizon_ms if is_horizon_new else header.base_timestamp_ms
+            chosen = yield from self._copy(records, start, header, choice, header.base_timestamp_ms - base_ms)
         except DecodeError as error:
-            logger.warning(
-                "a batch at offset %d is kept whole: its records cannot be read (%s)", header.base_offset, error
-            )
-            return content[position : position + header.size_bytes], False
-        horizon_ms = header.delete_horizon_ms
-        is_horizon_new = False
-        kept: list[Record] = []
-        has_tombstone = False
-        for record in records:
-            if not stays(record):
-                continue
-            if record.value is None:
-                if horizon_ms is None:
-                    is_horizon_new = True
-                elif self._now_ms >= horizon_ms:
-                    continue
-                has_tombstone = True
-            kept.append(record)
-        if not kept:
-            return b"", True
-        if is_horizon_new:
-            horizon_ms = self._new_horizon_ms
-        if has_tombstone and horizon_ms is not None:
-            earliest = self.earliest_horizon_ms
-            self.earliest_horizon_ms = horizon_ms if earliest < 0 else min(earliest, horizon_ms)
-        if len(kept) == len(records) and not is_horizon_new:
-            return content[position : position + header.size_bytes], False
-        batch = encode_batch(
-            kept,
-            codec=header.codec,
-            timestamp_type=header.timestamp_type,
-            partition_leader_epoch=header.partition_leader_epoch,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            delete_horizon_ms=horizon_ms,
-            max_timestamp_ms=header.max_timestamp_ms if header.timestamp_type else None,
+            outline = read_outline(content, position)
+            if not self._is_unreadable_told:
+                self._is_unreadable_told = True
+                logger.warning(
+                    "a batch at offset %d is kept whole, and others like it: its records cannot be read (%s)",
+                    outline.base_offset,
+                    error,
+                )
+            return content[position : position + outline.size_bytes], False
+        batch = replace_records(
+            header,
+            bytes(chosen),
+            record_count=count,
+            base_timestamp_ms=base_ms,
+            max_timestamp_ms=header.max_timestamp_ms if header.timestamp_type else largest_ms,
+            attributes=header.attributes | (DELETE_HORIZON if is_horizon_new else 0),
         )
         return batch, True
 
+    def _note_horizon(self, horizon_ms: int) -> None:
+        earliest = self.earliest_horizon_ms
+        self.earliest_horizon_ms = horizon_ms if earliest < 0 else min(earliest, horizon_ms)
 
-def _offset_in(offsets: frozenset[int]) -> Callable[[Record], bool]:
-    return lambda record: record.offset in offsets
+    def _unfold(self, content: bytes, position: int, end: int, header: BatchHeader) -> tuple[bytes, int]:
+        """Return the records on their own, and where in what is returned they start."""
+        if header.codec is Codec.NONE:
+            return content[position:end], HEADER_BYTES
+        compressed = memoryview(content)[position + HEADER_BYTES : end]
+        return decompress(header.codec, compressed, self._max_bytes), 0
+
+    def _choose(
+        self, records: bytes, start: int, header: BatchHeader, stays: Callable[[int, bytes | None], bool]
+    ) -> Generator[None, None, tuple[bytearray, int, int, bool]]:
+        """Return for each record whether it stays, how many do, their largest time, and whether a tombstone does."""
+        is_expired = header.delete_horizon_ms is not None and self._now_ms >= header.delete_horizon_ms
+        choice = bytearray(header.record_count)
+        count = 0
+        largest: int | None = None
+        has_tombstone = False
+        skimmed = skim_records(records, start, len(records), header.record_count)
+        for number, (delta, time_delta, key, has_value, *_) in enumerate(skimmed):
+            if number % _SLICE == _SLICE - 1:
+                yield
+            if not stays(delta, key):
+                continue
+            if not has_value:
+                if is_expired:
+                    continue
+                has_tombstone = True
+            choice[number] = _STAYS
+            count += 1
+            if largest is None or time_delta > largest:
+                largest = time_delta
+        return choice, count, max(header.base_timestamp_ms + (largest or 0), NO_TIMESTAMP), has_tombstone
+
+    def _copy(
+        self, records: bytes, start: int, header: BatchHeader, choice: bytearray, later_ms: int
+    ) -> Generator[None, None, bytearray]:
+        """Return the chosen records, their times being counted from a base that is ``later_ms`` earlier than it was."""
+        chosen = bytearray()
+        for number, record in enumerate(skim_records(records, start, len(records), header.record_count)):
+            if number % _SLICE == _SLICE - 1:
+                yield
+            if choice[number] == _GOES:
+                continue
+            _, time_delta, _, _, begin, attributes_at, offset_at, end = record
+            if later_ms:
+                if not INT64_MIN <= time_delta + later_ms <= INT64_MAX:
+                    raise BadValue("timestamp_delta", begin, "it does not fit an int64 when a delete horizon is set")
+                stamp = encode_varint(time_delta + later_ms)
+                chosen += encode_varint(1 + len(stamp) + end - offset_at)
+                chosen.append(records[attributes_at])
+                chosen += stamp
+                begin = offset_at
+            chosen += records[begin:end]
+        return chosen
 
 
-def _key_not_in(keys: dict[bytes, int]) -> Callable[[Record], bool]:
-    return lambda record: record.key is not None and record.key not in keys
+def _offset_in(base_offset: int, offsets: frozenset[int]) -> Callable[[int, bytes | None], bool]:
+    return lambda delta, _: base_offset + delta in offsets
+
+
+def _key_not_in(keys: dict[bytes, int]) -> Callable[[int, bytes | None], bool]:
+    return lambda _, key: key is not None and key not in keys

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from seamark.errors import BadLength, BadValue, EncodeError, UnknownCodec
-from seamark.wire.stream_bounds import lz4_bound, zstd_bound
+from seamark.errors import BadValue, EncodeError, TrailingBytes, UnknownCodec
+from seamark.wire.stream_bounds import BeyondBound, check_blocks, lz4_bound, zstd_bound
 
 
 class Codec(IntEnum):
@@ -31,6 +31,8 @@ class Codec(IntEnum):
 DEFAULT_MAX_DECOMPRESSED = 128 << 20
 
 _ZLIB_WITH_GZIP_HEADER = 31
+# The densest code of deflate is two bits for 258 bytes.
+_GZIP_MAX_GROWTH = 1032
 
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -85,8 +87,23 @@ def decompress(codec: Codec | int, data: bytes | memoryview, max_bytes: int, pos
     raise UnknownCodec("codec", position, f"compression codec {int(codec)} is not defined")
 
 
-def _too_large(position: int, max_bytes: int) -> BadLength:
-    return BadLength("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
+def unfolded_bound(codec: Codec | int, data: memoryview, max_bytes: int) -> int:
+    """Return the most bytes that ``decompress`` can make of ``data``, found without unfolding it."""
+    if codec == Codec.GZIP:
+        bound = len(data) * _GZIP_MAX_GROWTH
+    elif codec == Codec.SNAPPY:
+        bound = len(data) * _SNAPPY_MAX_GROWTH
+    elif codec == Codec.LZ4:
+        bound = lz4_bound(data, 0)
+    elif codec == Codec.ZSTD:
+        bound = zstd_bound(data, max_bytes, 0)
+    else:
+        return len(data)
+    return min(bound, max_bytes)
+
+
+def _too_large(position: int, max_bytes: int) -> BeyondBound:
+    return BeyondBound("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
 
 
 def _unsound(codec: str, position: int, reason: object) -> BadValue:
@@ -107,7 +124,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int, position: int) -> bytes:
     if not inflater.eof:
         raise _unsound("gzip", position, "it ends early")
     if inflater.unused_data:
-        raise _unsound("gzip", position, f"{len(inflater.unused_data)} bytes are left behind its end")
+        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} bytes are left behind the gzip stream")
     return content
 
 
@@ -130,6 +147,9 @@ def _decompress_snappy(data: memoryview, max_bytes: int, position: int) -> bytes
     left = max_bytes
     at = len(_SNAPPY_HEADER)
     while at < len(data):
+        check_blocks(len(parts), position)
+        if data[at : at + len(_SNAPPY_MAGIC)] == _SNAPPY_MAGIC:
+            raise TrailingBytes("records", position, f"{len(data) - at} bytes are left behind the snappy stream")
         size = int.from_bytes(data[at : at + 4])
         at += 4
         if size > len(data) - at:
@@ -150,10 +170,10 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int, posit
         raise _unsound("snappy", position, "a block is empty")
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > left:
-            raise _too_large(position, max_bytes)
         if size > len(block) * _SNAPPY_MAX_GROWTH:
             raise _unsound("snappy", position, f"a block of {len(block)} bytes cannot hold {size}")
+        if size > left:
+            raise _too_large(position, max_bytes)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise _unsound("snappy", position, error) from None

@@ -28,6 +28,7 @@ LENGTH_OVERHEAD = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
+MAX_TIMESTAMP_POSITION = 35
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -205,8 +206,11 @@ def _check_prefix(batch_length: int, magic: int, position: int) -> None:
         )
 
 
-def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header at ``position``; the records behind it need not be in the buffer."""
+def read_outline(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """As ``read_header``, checked only for where the batch lies: its size and its offsets.
+
+    That is enough to keep a batch and pass it on, whatever its records are like.
+    """
     available = len(buffer) - position
     if available < HEADER_BYTES:
         raise Truncated("batch_header", position, f"{max(available, 0)} of {HEADER_BYTES} bytes are there")
@@ -214,16 +218,22 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     _check_prefix(header.batch_length, header.magic, position)
     if header.base_offset < 0:
         raise BadValue("base_offset", position, f"{header.base_offset} is negative")
+    if header.last_offset_delta < 0:
+        raise BadValue("last_offset_delta", position + 23, f"{header.last_offset_delta} is negative")
+    if header.base_offset > INT64_MAX - header.last_offset_delta:
+        raise BadValue("last_offset_delta", position + 23, "the last offset does not fit an int64")
+    return header
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Return the header at ``position``; the records behind it need not be in the buffer."""
+    header = read_outline(buffer, position)
     if header.attributes & CODEC_MASK > Codec.ZSTD:
         raise UnknownCodec(
             "attributes",
             position + ATTRIBUTES_POSITION,
             f"compression codec {header.attributes & CODEC_MASK} is not defined",
         )
-    if header.last_offset_delta < 0:
-        raise BadValue("last_offset_delta", position + 23, f"{header.last_offset_delta} is negative")
-    if header.base_offset > INT64_MAX - header.last_offset_delta:
-        raise BadValue("last_offset_delta", position + 23, "the last offset does not fit an int64")
     count = header.record_count
     if count < 0:
         raise BadLength("record_count", position + 57, f"{count} is negative")

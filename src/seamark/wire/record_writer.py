@@ -26,8 +26,10 @@ from seamark.wire.record_batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
     MAGIC,
+    MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
     TRANSACTIONAL,
+    BatchHeader,
     Buffer,
     Record,
     read_header,
@@ -40,7 +42,6 @@ _FROM_ATTRIBUTES = Struct(">hiqqqhii")
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _LEADER_EPOCH_POSITION = 12
-_MAX_TIMESTAMP_POSITION = 35
 
 _NULL = encode_varint(-1)
 
@@ -134,12 +135,41 @@ def rebase(batch: Buffer, base_offset: int, partition_leader_epoch: int) -> byte
     return b"".join((_BASE_OFFSET.pack(base_offset), view[8:_LEADER_EPOCH_POSITION], epoch, view[16:]))
 
 
+def replace_records(
+    header: BatchHeader,
+    content: bytes,
+    *,
+    record_count: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    attributes: int,
+) -> bytes:
+    """Return the batch of ``header`` with other records: ``content``, as it is before it is compressed."""
+    content = compress(header.codec, content)
+    covered = (
+        _FROM_ATTRIBUTES.pack(
+            attributes,
+            header.last_offset_delta,
+            base_timestamp_ms,
+            max_timestamp_ms,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            record_count,
+        )
+        + content
+    )
+    length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
+    start = _BEFORE_CRC.pack(header.base_offset, length, header.partition_leader_epoch, MAGIC)
+    return start + _CRC.pack(crc32c(covered)) + covered
+
+
 def restamp(batch: Buffer, append_time_ms: int) -> bytes:
     """Return ``batch`` under log-append time, as a broker stores it when the topic has the broker's timestamps."""
     header = read_header(batch)
     rewritten = bytearray(batch)
     try:
-        _BASE_OFFSET.pack_into(rewritten, _MAX_TIMESTAMP_POSITION, append_time_ms)
+        _BASE_OFFSET.pack_into(rewritten, MAX_TIMESTAMP_POSITION, append_time_ms)
     except struct_error:
         raise _out_of_range(("max_timestamp_ms", append_time_ms, 64)) from None
     # The sign bit of the attributes is theirs as well: only the low byte has the flag.

@@ -8,7 +8,9 @@ second frame in lz4 and bytes that no frame covers, and a zstd window that would
 
 from __future__ import annotations
 
-from seamark.errors import BadLength, BadValue
+from itertools import count
+
+from seamark.errors import BadLength, BadValue, TrailingBytes
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_LIMITS = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
@@ -21,9 +23,23 @@ _ZSTD_BLOCK_LIMIT = 128 << 10
 _ZSTD_USUAL_WINDOW = 8 << 20
 _ZSTD_RAW, _ZSTD_REPEATED, _ZSTD_COMPRESSED = 0, 1, 2
 
+# Each block costs a step, however little it holds. Clients fill blocks of 32 KiB or more, old ones of 1 KiB: this many
+# are more than a batch of a megabyte has.
+MAX_BLOCKS = 1 << 14
+
+
+class BeyondBound(BadLength):
+    """Sound as far as is known, and more than is allowed: in bytes when it is unfolded, in records or in headers."""
+
 
 def _unsound(codec: str, position: int, reason: str) -> BadValue:
     return BadValue("records", position, f"the {codec} stream is unsound: {reason}")
+
+
+def check_blocks(count: int, position: int) -> None:
+    """Refuse a stream that is cut into more blocks than any client writes."""
+    if count > MAX_BLOCKS:
+        raise BeyondBound("records", position, f"the records are compressed in more than {MAX_BLOCKS} blocks")
 
 
 def lz4_bound(data: memoryview, position: int) -> int:
@@ -38,7 +54,8 @@ def lz4_bound(data: memoryview, position: int) -> int:
     block_checksum_bytes = 4 if flags & 0x10 else 0
     at = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     bound = 0
-    while True:
+    for number in count():
+        check_blocks(number, position)
         block = int.from_bytes(data[at : at + 4], "little")
         at += 4
         if at > size:
@@ -51,9 +68,10 @@ def lz4_bound(data: memoryview, position: int) -> int:
         bound += length if block >> 31 else min(block_limit, length * _LZ4_MAX_GROWTH)
         at += length + block_checksum_bytes
     at += 4 if flags & 0x04 else 0
-    if at != size:
-        reason = "it ends early" if at > size else f"{size - at} bytes are left behind its end"
-        raise _unsound("lz4", position, reason)
+    if at > size:
+        raise _unsound("lz4", position, "it ends early")
+    if at < size:
+        raise TrailingBytes("records", position, f"{size - at} bytes are left behind the lz4 stream")
     return bound
 
 
@@ -64,7 +82,10 @@ def zstd_bound(data: memoryview, max_bytes: int, position: int) -> int:
         raise _unsound("zstd", position, "it is empty")
     bound = 0
     at = 0
+    blocks = 0
     while at < size:
+        blocks += 1
+        check_blocks(blocks, position)
         magic = bytes(data[at : at + 4])
         if len(magic) == 4 and magic[0] >> 4 == 5 and magic[1:] == b"\x2a\x4d\x18":
             # A skippable frame: its length, and content that is not the decoder's.
@@ -74,13 +95,13 @@ def zstd_bound(data: memoryview, max_bytes: int, position: int) -> int:
             continue
         if magic != _ZSTD_MAGIC:
             raise _unsound("zstd", position, "it does not start with a frame header")
-        at, frame_bound = _zstd_frame(data, at, max_bytes, position)
+        at, frame_bound, blocks = _zstd_frame(data, at, max_bytes, position, blocks)
         bound += frame_bound
     return bound
 
 
-def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int) -> tuple[int, int]:
-    """Return where the frame at ``at`` ends and the most that it can hold."""
+def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int, blocks: int) -> tuple[int, int, int]:
+    """Return where the frame at ``at`` ends, the most that it can hold, and the blocks seen so far."""
     size = len(data)
     if at + 6 > size:
         raise _unsound("zstd", position, "it ends early")
@@ -98,15 +119,17 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int) -> tup
         content = int.from_bytes(data[at : at + content_bytes], "little") + (256 if content_bytes == 2 else 0)
         at += content_bytes
         if content > max_bytes and at <= size:
-            raise BadLength("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
+            raise BeyondBound("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
     if window > max(max_bytes, _ZSTD_USUAL_WINDOW):
-        raise BadLength(
+        raise BeyondBound(
             "records", position, f"the zstd stream asks for a window of {window} bytes, {max_bytes} are allowed"
         )
 
     bound = 0
     is_last = False
     while not is_last:
+        blocks += 1
+        check_blocks(blocks, position)
         if at + 3 > size:
             raise _unsound("zstd", position, "it ends early")
         block = data[at] | data[at + 1] << 8 | data[at + 2] << 16
@@ -129,4 +152,4 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int) -> tup
     at += 4 if flags & 0x04 else 0
     if at > size:
         raise _unsound("zstd", position, "it ends early")
-    return at, bound if content is None else min(bound, content)
+    return at, bound if content is None else min(bound, content), blocks

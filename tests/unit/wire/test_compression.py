@@ -12,7 +12,7 @@ import cramjam
 import pyarrow
 import pytest
 
-from seamark.errors import BadLength, BadValue, DecodeError, EncodeError, UnknownCodec
+from seamark.errors import BadLength, BadValue, DecodeError, EncodeError, TrailingBytes, UnknownCodec
 from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
 
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -124,10 +124,10 @@ def test_a_stream_cut_anywhere_is_refused(codec, name):
 def test_bytes_behind_the_end_of_a_stream_are_refused(codec):
     stored = compress(codec, b"content")
     for tail in (b"\x00", b"trailing bytes"):
-        with pytest.raises(BadValue):
+        with pytest.raises((BadValue, TrailingBytes)):
             decompress(codec, stored + tail, 1_000)
     if codec is not Codec.ZSTD:
-        with pytest.raises(BadValue, match="behind its end"):
+        with pytest.raises(TrailingBytes, match="behind the"):
             decompress(codec, stored + stored, 1_000)
 
 

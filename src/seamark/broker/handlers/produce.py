@@ -1,7 +1,7 @@
 """Produce: append batches; the answer comes when they are as durable as the broker promises.
 
 Every partition has its own outcome. With acks 0 there is no answer, so an error closes the connection, which makes
-the client look up the leaders again, as in Kafka.
+the client look up the leaders again, as in Kafka. Batches that take long to check wait for their turn in the slow lane.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from seamark.broker.dispatch import answer_refused
 from seamark.broker.leader_hints import current_leader_of, endpoints_of
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
-from seamark.broker.produce_rules import check_batch
-from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
+from seamark.broker.produce_rules import check_head, check_records
+from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
+from seamark.broker.slow_lane import Pause
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -29,6 +31,8 @@ from seamark.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from seamark.broker.context import RequestContext
     from seamark.broker.node import Node
     from seamark.broker.topics import Topic
@@ -68,7 +72,7 @@ def _refusal(request: ProduceRequest) -> ErrorCode:
 
 
 class _Producing:
-    """One request on its way; ``_unsynced`` partitions keep the answer back."""
+    """One request on its way; what is not checked yet and ``_unsynced`` partitions keep the answer back."""
 
     def __init__(self, node: Node, request: ProduceRequest, context: RequestContext) -> None:
         self._node = node
@@ -81,6 +85,23 @@ class _Producing:
         self._response = ProduceResponse()
 
     def run(self) -> ProduceResponse | None:
+        steps = self._append_all()
+        if next(steps, None) is not None:
+            self._node.server.slow_lane.add(self._go_on(steps), self._fail)
+            return None
+        return self._finished()
+
+    def _go_on(self, steps: Generator[Pause]) -> Generator[Pause]:
+        yield from steps
+        response = self._finished()
+        if response is not None and self._context.connection.is_open:
+            self._context.reply(response)
+
+    def _fail(self) -> None:
+        if not self._context.is_answered:
+            answer_refused(self._request, self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _append_all(self) -> Generator[Pause]:
         cluster, context = self._node.cluster, self._context
         for wanted in self._request.topic_data:
             outcome = ProduceResponseTopic(name=wanted.name)
@@ -94,7 +115,7 @@ class _Producing:
             for each in wanted.partition_data:
                 if code is ErrorCode.NONE:
                     assert topic is not None
-                    outcome.partition_responses.append(self._append(topic, each))
+                    outcome.partition_responses.append((yield from self._append(topic, each)))
                 else:
                     outcome.partition_responses.append(_failed(each.index, code))
         if self._moved and context.version >= LEADER_HINTS_SINCE:
@@ -102,6 +123,9 @@ class _Producing:
                 ProduceResponseNodeEndpoint(node_id=each.id, host=address.host, port=address.port, rack=each.rack)
                 for each, address in endpoints_of(self._node, self._moved, context)
             ]
+
+    def _finished(self) -> ProduceResponse | None:
+        """All is appended that will be: the answer, unless it waits for a sync."""
         if self._unsynced:
             self._is_parked = True
             return None
@@ -118,9 +142,11 @@ class _Producing:
             self._context.hang_up(f"produced without acks and failed: {', '.join(names)}")
         return None
 
-    def _append(self, topic: Topic, wanted: ProduceRequestPartition) -> ProduceResponsePartition:
+    def _append(
+        self, topic: Topic, wanted: ProduceRequestPartition
+    ) -> Generator[Pause, None, ProduceResponsePartition]:
         partition = topic.partition(wanted.index)
-        if partition is None:
+        if partition is None or partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.leader != self._node.id:
             return self._not_leader(partition)
@@ -132,7 +158,7 @@ class _Producing:
             if len(partition.running_replicas) < needed:
                 return _failed(wanted.index, ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
-            return self._append_batch(partition, wanted)
+            return (yield from self._append_batch(partition, wanted))
         except RecordsRefused as refusal:
             failed = self._refused(partition, refusal)
             failed.error_message = refusal.reason
@@ -141,7 +167,7 @@ class _Producing:
                 for number, why in refusal.records
             ]
             return failed
-        except NoBatch as refusal:
+        except ToldRefusal as refusal:
             failed = self._refused(partition, refusal)
             failed.error_message = refusal.reason
             return failed
@@ -153,8 +179,16 @@ class _Producing:
             self._node.server.note_storage_failure(partition, error)
             return _failed(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _append_batch(self, partition: Partition, wanted: ProduceRequestPartition) -> ProduceResponsePartition:
-        batch = check_batch(wanted.records, partition, self._context.version, self._now_ms)
+    def _append_batch(
+        self, partition: Partition, wanted: ProduceRequestPartition
+    ) -> Generator[Pause, None, ProduceResponsePartition]:
+        head = check_head(wanted.records, partition, self._context.version)
+        batch = yield from check_records(head, partition, self._now_ms, self._node.server.slow_lane)
+        # Others had their turn in the meantime.
+        if partition.is_deleted:
+            return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.leader != self._node.id:
+            return self._not_leader(partition)
         producer_id = batch.producer_id
         if producer_id >= 0:
             written = partition.producers.check(
