@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from seamark.broker.commit_forms import CommitMemory
 from seamark.broker.dispatch import Frame, serve
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import FrameParser
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from seamark.broker.listener import Listener
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64

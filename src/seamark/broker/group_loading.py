@@ -9,7 +9,6 @@ served, as recovery would have it.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -19,13 +18,14 @@ from typing import TYPE_CHECKING
 from seamark.coordinator.records import Record
 from seamark.coordinator.stored import last_records
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.wire.records import decode_records, scan_batches
 
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
     from seamark.storage.log import Log
 
-_log = logging.getLogger("seamark.broker.groups")
+_log = readable_logger("seamark.broker.groups")
 
 # How long a turn of the event loop may be kept by loading.
 _TURN_SECONDS = 0.004

@@ -9,7 +9,6 @@ in a thread of their own, one at a time.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.log_replay import replay_headers
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seamark.broker.loop_timers import LoopTimers
     from seamark.broker.partition import Partition
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 _SYNC_SECONDS = 1.0
 _Pending = list[tuple["Partition", PendingSync]]

@@ -7,7 +7,6 @@ Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from seamark.broker.health import live_page, ready_page
@@ -16,12 +15,13 @@ from seamark.broker.metrics_collection import NodeMetrics, families
 from seamark.broker.metrics_http import HttpClient, Page
 from seamark.errors import UsageError
 from seamark.prometheus_text import CONTENT_TYPE
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.loop_timers import Timer
     from seamark.broker.server import BrokerServer
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 SETTING = "seamark.metrics.listen"
 _SAMPLE_SECONDS = 5.0

@@ -7,7 +7,6 @@ everything, at no cost.
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from seamark.broker.security_settings import SETTING_KEYS, forget_secrets, with_
 from seamark.broker.security_tls import Tls
 from seamark.broker.security_users import Users, check_user
 from seamark.errors import ConfigError
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.cluster import Cluster
@@ -42,7 +42,7 @@ __all__ = [
     "forget_secrets",
 ]
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 MECHANISMS = (PLAIN, *HASHES)
 # The name of the access rules' section in the broker's state.

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 HANDSHAKE_SECONDS = 10.0
 # What a client may send before it is listened to, in a turn or two of the event loop.
@@ -103,7 +104,7 @@ def _as_file(option: str, given: str | Path) -> Iterator[str]:
         return
     if not Path(given).is_file():
         # A key without its first line is no path, and must not be shown either.
-        shown = "..." if option == "ssl.keystore.key" or len(str(given)) > 200 else str(given)
+        shown = HIDDEN if option == "ssl.keystore.key" or len(str(given)) > 200 else str(given)
         raise ConfigError(option, shown, "there is no such file, and it is no PEM text")
     yield str(given)
 

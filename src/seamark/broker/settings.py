@@ -17,7 +17,7 @@ from seamark.broker.config_keys import ConfigKey
 from seamark.broker.setting_keys import SERVED, WITHOUT_EFFECT
 from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 
 class BrokerSettings:
@@ -54,7 +54,7 @@ class BrokerSettings:
         if found is None:
             near = get_close_matches(name, SERVED, 1, 0.8)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(name, "", f"the broker has no such setting{hint}")
+            raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
         return found
 
     def __getitem__(self, name: str) -> Any:

@@ -6,20 +6,20 @@ the event loop between two of them, one log at a time, so that clients wait for 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from seamark.counts import counted
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.loop_timers import Timer
     from seamark.broker.partition import Partition
     from seamark.broker.server import BrokerServer
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 _PRODUCERS_SECONDS = 600.0
 

@@ -6,11 +6,10 @@ id where there are any; ``event``, ``group`` and ``client_id`` are fields that a
 
 from __future__ import annotations
 
-import logging
-
 from seamark.client.config import ClientConfig, ConsumerConfig
+from seamark.readable_log import readable_logger
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 
 class ClientLog:

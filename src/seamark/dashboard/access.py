@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 SESSION_COOKIE = "seamark-session"
 LOGIN_COOKIE = "seamark-login"
@@ -45,7 +45,7 @@ class Access:
 
     def __init__(self, token: str, clock: Callable[[], float]) -> None:
         if len(token) < SHORTEST_TOKEN:
-            raise ConfigError("token", "…", f"is shorter than {SHORTEST_TOKEN} characters")
+            raise ConfigError("token", HIDDEN, f"is shorter than {SHORTEST_TOKEN} characters")
         self._token = _digest(token)
         self._clock = clock
         self._key = secrets.token_bytes(32)

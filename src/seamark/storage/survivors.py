@@ -11,17 +11,17 @@ nothing is copied byte for byte; one that loses all is gone.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
 from seamark.wire.record_batch import LENGTH_OVERHEAD
 from seamark.wire.records import Record, decode_records, encode_batch, read_header
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")

@@ -6,7 +6,6 @@ the client look up the leaders again, as in Kafka.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from seamark.broker.leader_hints import current_leader_of, endpoints_of
@@ -15,6 +14,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.produce_rules import check_batch
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.produce import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seamark.broker.node import Node
     from seamark.broker.topics import Topic
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 API = "Produce"
 # Versions up to 2 are advertised for clients that look for them; as in Kafka, using one ends the connection.

@@ -6,7 +6,6 @@ as one version, together with how far each partition is covered. Whatever happen
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.client.errors import ClientError
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import KafkaCluster
 from seamark.spark.offsets.job_errors import TOPIC, LakeJobFailed, TopicNotReadable, is_refusal
 from seamark.spark.offsets.job_tasks import FETCH_BYTES, Before, Report, TopicTask, run_tasks
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from seamark.spark.cluster import Cluster
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # Files of group states that are searched for rebalances: the last few hours of a sampler that looks every minute.
 _LOOKS = 200

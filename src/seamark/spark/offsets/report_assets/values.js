@@ -1,5 +1,20 @@
 // What the report holds, and how its numbers are said. Names come from outside: they become text nodes, never markup.
-const report = JSON.parse(document.getElementById("content").textContent);
+// Characters that would hide or reorder text are shown as the escapes that commands and logs show.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+const SHORT_ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+function readable(text) {
+  return text.replace(UNSEEN, (each) => {
+    const hex = each.codePointAt(0).toString(16);
+    if (SHORT_ESCAPES[each]) return SHORT_ESCAPES[each];
+    return hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+  });
+}
+
+// Such characters are escaped in the JSON too: most reports have none, and are read at full speed.
+const content = document.getElementById("content").textContent;
+const report = content.includes("\\")
+  ? JSON.parse(content, (_, value) => (typeof value === "string" ? readable(value) : value))
+  : JSON.parse(content);
 const SEVERITIES = ["critical", "warning", "notice"];
 const byId = (id) => document.getElementById(id);
 
