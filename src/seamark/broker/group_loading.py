@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from seamark.coordinator.records import Record
-from seamark.coordinator.stored import last_records
+from seamark.coordinator.stored import LastValues, SkippedRecords
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
 from seamark.wire.records import decode_records, scan_batches
@@ -24,6 +24,7 @@ from seamark.wire.records import decode_records, scan_batches
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
     from seamark.storage.log import Log
+    from seamark.wire.records import Record as LogRecord
 
 _log = readable_logger("seamark.broker.groups")
 
@@ -32,23 +33,17 @@ _TURN_SECONDS = 0.004
 _RECORDS_PER_STEP = 200
 
 
-Entries = dict[bytes | None, bytes | None]
-
-
-def read_entries(log: Log, buffer_bytes: int, entries: Entries) -> Iterator[None]:
-    """Put the last value of each key of the log into ``entries``, in steps of a batch."""
+def _batches(log: Log, buffer_bytes: int) -> Iterator[Iterable[LogRecord]]:
+    """The records of the log, batch by batch."""
     offset = log.log_start
     while offset < log.log_end:
         slice_ = log.read(offset, buffer_bytes)
         if not slice_:
             return
         for header, position in scan_batches(slice_):
-            if not header.is_control:
-                # The log has checked the batch on its way here.
-                for record in decode_records(slice_, position, header, verify=False):
-                    entries[record.key] = record.value
+            # The log has checked the batch on its way here.
+            yield () if header.is_control else decode_records(slice_, position, header, verify=False)
             offset = max(offset, header.next_offset)
-            yield
 
 
 class Load:
@@ -62,18 +57,40 @@ class Load:
         self.started = time.monotonic()
 
     def steps(self, replay: Callable[[int, list[Record]], None]) -> Generator[None]:
-        entries: Entries = {}
+        entries: dict[bytes | None, bytes | None] = {}
         try:
             # A partition that was never written to has no log, and reading must not make one.
             if self._source.is_open:
-                for _ in read_entries(self._source.log, self._buffer_bytes, entries):
+                for batch in _batches(self._source.log, self._buffer_bytes):
+                    for record in batch:
+                        entries[record.key] = record.value
                     yield
         except SeamarkError as error:
             _log.error("__consumer_offsets-%d is loaded only up to where it can be read: %s", self.partition, error)
-        records = last_records(entries.items())
+        values = LastValues()
+        values.add_pairs(entries.items())
+        del entries
+        records = values.take()
         while chunk := list(islice(records, _RECORDS_PER_STEP)):
             replay(self.partition, chunk)
             yield
+        if values.skipped.count:
+            yield from self._tell(values.skipped)
+
+    def _tell(self, skipped: SkippedRecords) -> Generator[None]:
+        """One line about all records that were skipped; to say where one is, the log is read again up to there."""
+        offset = None
+        try:
+            for batch in _batches(self._source.log, self._buffer_bytes):
+                offset = next((each.offset for each in batch if skipped.has(each.key, each.value)), None)
+                if offset is not None:
+                    break
+                yield
+        except SeamarkError:
+            # That the log is damaged there was said when it was read for the first time.
+            pass
+        where = "" if offset is None else f"; the first is at offset {offset}"
+        _log.warning("__consumer_offsets-%d: %s%s", self.partition, skipped, where)
 
 
 class LoadQueue:
