@@ -73,6 +73,8 @@ function durationText(ms) {
 // Times are UTC throughout, as in the lake.
 function timeText(ms) {
   if (ms === null || ms === undefined) return "–";
+  // A number out of a record may be beyond what a date can be.
+  if (!(Math.abs(ms) <= 8.64e15)) return `${ms} ms since 1970`;
   const text = new Date(ms).toISOString();
   return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
 }
