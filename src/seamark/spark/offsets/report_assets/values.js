@@ -1,7 +1,14 @@
 // What the report holds, and how its numbers are said. Names come from outside: they become text nodes, never markup.
+const report = JSON.parse(document.getElementById("content").textContent);
+const SEVERITIES = ["critical", "warning", "notice"];
+const byId = (id) => document.getElementById(id);
+
 // Characters that would hide or reorder text are shown as the escapes that commands and logs show.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+// Attributes that a person reads.
+const TOLD = new Set(["aria-label", "title"]);
 const SHORT_ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
 function readable(text) {
   return text.replace(UNSEEN, (each) => {
     const hex = each.codePointAt(0).toString(16);
@@ -9,14 +16,6 @@ function readable(text) {
     return hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
   });
 }
-
-// Such characters are escaped in the JSON too: most reports have none, and are read at full speed.
-const content = document.getElementById("content").textContent;
-const report = content.includes("\\")
-  ? JSON.parse(content, (_, value) => (typeof value === "string" ? readable(value) : value))
-  : JSON.parse(content);
-const SEVERITIES = ["critical", "warning", "notice"];
-const byId = (id) => document.getElementById(id);
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
@@ -30,10 +29,10 @@ function draw(tag, attributes, ...children) {
 
 function dress(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value !== null && value !== undefined) element.setAttribute(name, value);
+    if (value !== null && value !== undefined) element.setAttribute(name, TOLD.has(name) ? readable(value) : value);
   }
   for (const child of children) {
-    if (child !== null && child !== undefined && child !== "") element.append(child);
+    if (child !== null && child !== undefined && child !== "") element.append(typeof child === "string" ? readable(child) : child);
   }
   return element;
 }
