@@ -5,13 +5,21 @@ import io
 import json
 import pickle
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 
 from seamark.cli.rows import Column, write_rows
+from seamark.client.fetch_metrics import FetchMetrics
+from seamark.client.metrics_text import exposition
 from seamark.client.records_api import Offset
 from seamark.errors import ConfigError, SeamarkError
+from seamark.monitor.alerts import Alert, Trouble
 from seamark.monitor.offset_file import offsets_csv, read_offsets
+from seamark.parallel.progress import progress_text
+from seamark.parallel.stall import Stall
+from seamark.parallel.status import State, Status
+from seamark.parallel.work import Where
 from seamark.prometheus_text import Family
 from seamark.readable_text import no_formula, readable, readable_json, readable_lines, without_apostrophe
 from seamark.topic_partition import TopicPartition
@@ -89,3 +97,20 @@ def test_a_label_of_a_metric_has_the_formats_escapes_and_no_control_character():
     family.add(1, group='a"b\\c\nd\x9b\u202e\ud800')
     line = family.text().splitlines()[-1]
     assert line == r'lag{group="a\"b\\c\nd\\x9b\\u202e\\ud800"} 1'
+
+
+def test_what_a_program_shows_of_its_groups_is_one_line():
+    held = Stall(TopicPartition(EVIL, 0), 1, EVIL, 2.0, 1, Where.RUNNING, 3, EVIL)
+    assert str(held).isprintable()
+    assert progress_text(Status(State.RUNNING, EVIL), 1.0).isprintable()
+    trouble = Trouble("stalled", (f"{EVIL} is held",), 5, None)
+    assert Alert("firing", EVIL, EVIL, trouble, 0, 0).text.isprintable()
+
+
+def test_a_topics_name_cannot_end_the_label_it_stands_in():
+    topic = TopicPartition('t"} 1\nforged{x="', 0)
+    partition = SimpleNamespace(partition=topic, high_watermark=5, log_start=0, position=SimpleNamespace(offset=2))
+    named = FetchMetrics(0, read_committed=False).snapshot([partition], 0, 1000)
+    text = exposition(named, {}, {})
+    assert "\nforged" not in text
+    assert r'seamark_consumer_records_lag{topic="t\"} 1\nforged{x=\"",partition="0"} 3' in text
