@@ -1,9 +1,12 @@
 """Log lines are safe to read in the program's own handlers, and are left alone where there is nothing to escape."""
 
+import io
+import json
 import logging
 
 import pytest
 
+from seamark.broker.log_lines import LogLines
 from seamark.readable_log import LONGEST_LINE, ReadableFormatter, readable_logger
 
 EVIL = "a\x1b[2J\x9b\u202e\n2026-11-16 INFO forged"
@@ -96,3 +99,23 @@ def test_asking_for_a_logger_again_adds_nothing(log):
 def test_our_own_handlers_make_lines_of_other_packages_readable_too():
     record = logging.LogRecord("asyncio", logging.ERROR, "x.py", 1, "peer %s", ("\x9b2J",), None)
     assert ReadableFormatter("%(message)s").format(record) == r"peer \x9b2J"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_of_the_broker_is_one_line_whatever_a_group_is_called(form):
+    out = io.StringIO()
+    lines = LogLines(form, out)
+    lines.start()
+    try:
+        log = readable_logger("seamark.broker.groups")
+        log.warning("group %s is empty", EVIL, extra={"event": "group_empty", "group": EVIL})
+        log.error("it failed", exc_info=raised(ValueError(EVIL)))
+    finally:
+        lines.stop()
+    written = out.getvalue()
+    assert all(each.isprintable() or each == "\n" for each in written)
+    assert not any(line.startswith("2026-11-16 INFO forged") for line in written.split("\n"))
+    if form == "json":
+        first, second = map(json.loads, written.splitlines())
+        assert first["group"] == EVIL
+        assert second["traceback"].startswith("Traceback")

@@ -12,6 +12,8 @@ from html import escape
 
 from seamark.readable_text import readable
 
+# A name may have 32 kB; a page of them must stay a page. Attributes and addresses keep the whole name.
+_LONGEST = 500
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
@@ -52,6 +54,10 @@ def joined(*children: Child) -> Markup:
     return Markup("".join(map(_shown, children)))
 
 
+def _shortened(text: str) -> str:
+    return f"{text[: _LONGEST // 2]}… ({len(text) - _LONGEST} more characters) …{text[-_LONGEST // 2 :]}"
+
+
 def _encodable(text: str) -> str:
     """An attribute keeps its exact value, since addresses are made of it; lone surrogates cannot be sent at all."""
     return text.encode("utf-8", "replace").decode()
@@ -63,7 +69,7 @@ def _shown(child: Child) -> str:
     if isinstance(child, Markup):
         return child
     if isinstance(child, str):
-        return escape(readable(child))
+        return escape(readable(child if len(child) <= _LONGEST else _shortened(child)))
     if isinstance(child, int | float):
         return escape(str(child))
     return "".join(map(_shown, child))

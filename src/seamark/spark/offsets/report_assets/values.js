@@ -9,8 +9,12 @@ const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const TOLD = new Set(["aria-label", "title"]);
 const SHORT_ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
+// A name may have 32 kB; a page of them must stay a page.
+const LONGEST = 500;
+const shortened = (text) => `${text.slice(0, LONGEST / 2)}… (${text.length - LONGEST} more characters) …${text.slice(-LONGEST / 2)}`;
+
 function readable(text) {
-  return text.replace(UNSEEN, (each) => {
+  return (text.length > LONGEST ? shortened(text) : text).replace(UNSEEN, (each) => {
     const hex = each.codePointAt(0).toString(16);
     if (SHORT_ESCAPES[each]) return SHORT_ESCAPES[each];
     return hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
