@@ -17,9 +17,21 @@ A lower layer never lets another exception out for bad input; each boundary tran
 
 from __future__ import annotations
 
+from seamark.readable_text import readable
+
+# In place of a setting's value that may be a secret: an unknown name may be a misspelt password's.
+HIDDEN = "[hidden]"
+
 
 class SeamarkError(Exception):
-    """The root: catch this to catch everything Seamark raises on purpose."""
+    """The root: catch this to catch everything Seamark raises on purpose.
+
+    Its text is one line that a terminal or a log may show, whatever the names in it are; its fields have them as they
+    are.
+    """
+
+    def __str__(self) -> str:
+        return readable(super().__str__())
 
 
 class UsageError(SeamarkError):
@@ -27,13 +39,16 @@ class UsageError(SeamarkError):
 
 
 class ConfigError(UsageError):
-    """An option has an unknown name or a value it cannot have."""
+    """An option has an unknown name or a value it cannot have; a value of ``HIDDEN`` is not shown."""
 
     def __init__(self, option: str, value: object, reason: str) -> None:
-        super().__init__(f"{option}={value!r}: {reason}")
+        super().__init__(f"{option}: {reason}" if value == HIDDEN else f"{option}={value!r}: {reason}")
         self.option = option
         self.value = value
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
+        return type(self), (self.option, self.value, self.reason)
 
 
 class ClosedError(UsageError):

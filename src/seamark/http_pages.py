@@ -11,7 +11,6 @@ asks for it too often gets the last one again.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import threading
 import time
@@ -23,8 +22,9 @@ from typing import NamedTuple, Self
 from seamark.address_failures import network_of
 from seamark.errors import ConfigError
 from seamark.http_hosts import AllowedHosts, is_loopback
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.http")
+_log = readable_logger("seamark.http")
 
 PLAIN = "text/plain; charset=utf-8"
 MAX_HEAD_BYTES = 8192

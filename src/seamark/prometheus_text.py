@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+from seamark.readable_text import readable_lines
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -59,4 +61,5 @@ def _escaped(text: str) -> str:
 
 
 def escaped_label(value: object) -> str:
-    return _escaped(str(value)).replace('"', '\\"')
+    """A label's value; beside the format's own escapes, what must not reach a terminal that shows the page."""
+    return _escaped(readable_lines(str(value))).replace('"', '\\"')

@@ -1,6 +1,7 @@
 """What every source file promises: it says what it owns, stays small, and keeps imports cheap."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,12 @@ def test_a_source_file_says_what_it_owns_and_stays_small(path):
     assert not FORBIDDEN_NAMES & set(path.stem.split("_"))
     assert "TODO" not in text
     assert "FIXME" not in text
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_logger_of_the_package_makes_its_lines_readable(path):
+    # Handlers look loggers up inside functions; a module that logs has its logger at its top.
+    assert not re.search(r"^\w+ = logging\.getLogger\(", path.read_text(), re.MULTILINE)
 
 
 def test_importing_seamark_and_the_wire_layer_loads_nothing_heavy():

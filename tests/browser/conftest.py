@@ -23,7 +23,7 @@ from tests.support.produced import produce
 from tools import install_chromium
 
 TOKEN = "the-token-of-the-browser-tests"
-HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\'"'
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\'"\u202e\x9b\u200b\n\u2028'
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from seamark.readable_text import readable
 from tests.browser.conftest import HOSTILE, TOKEN, log_in
 
 
@@ -214,9 +215,10 @@ def test_a_group_with_a_consumer_is_not_reset(page, address, live):
 def test_a_hostile_name_is_text_on_every_page(page):
     page.get_by_label("Filter").fill("onerror")
     page.get_by_role("button", name="Show").click()
-    link = page.get_by_role("link", name=HOSTILE, exact=True)
+    link = page.get_by_role("link", name=readable(HOSTILE), exact=True)
+    assert link.evaluate("link => getComputedStyle(link).unicodeBidi") == "isolate"
     link.click()
-    page.get_by_role("heading", name=HOSTILE).wait_for()
+    page.get_by_role("heading", name=readable(HOSTILE)).wait_for()
     page.get_by_role("link", name="Reset offsets").click()
     page.get_by_label("Set to").select_option("latest")
     page.get_by_role("button", name="Show what would change").click()

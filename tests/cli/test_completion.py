@@ -66,6 +66,30 @@ def test_names_of_groups_and_topics_come_from_the_cluster():
         assert asked(f"seamark topics describe --bootstrap {broker.bootstrap} o") == ["orders"]
 
 
+def test_a_name_that_a_shell_would_run_is_not_completed():
+    hostile = [
+        "$(touch x)",
+        "`id`",
+        "a;id",
+        "a b",
+        "-rf",
+        "~root",
+        "=ls",
+        "a\nid",
+        "a'b",
+        "\u202ea",
+        "a)",
+        "*",
+        "a\x9b",
+    ]
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        broker.create_topic("orders")
+        for group in [*hostile, "bestellungen-ä", "team/orders@eu"]:
+            admin.alter_group_offsets(group, {TopicPartition("orders", 0): 0}).raise_if_failed()
+        found = asked("seamark groups reset ", SEAMARK_BOOTSTRAP=broker.bootstrap)
+    assert found == ["bestellungen-ä", "team/orders@eu"]
+
+
 def test_without_a_cluster_there_are_no_names_and_no_complaint():
     assert asked("seamark groups reset ") == []
     assert asked("seamark groups reset ", SEAMARK_BOOTSTRAP="127.0.0.1:1") == []

@@ -149,9 +149,9 @@ def our_admin_offset(number):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"subscrib": "a"}, "subscrib='…': is not an option of this source; did you mean 'subscribe'?"),
-        ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix='…': not supported: no group is made up for reading"),
-        ({"subscribe": "T", "kafka.bootstrap.server": "x"}, "kafka.bootstrap.server='x': is not a key of this client"),
+        ({"subscrib": "a"}, "subscrib: is not an option of this source; did you mean 'subscribe'?"),
+        ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix: not supported: no group is made up for reading"),
+        ({"subscribe": "T", "kafka.bootstrap.server": "x"}, "kafka.bootstrap.server: is not a key of this client"),
         ({"subscribe": "T", "startingOffsets": "soon"}, "startingOffsets='soon': is earliest, latest, group or a JSON"),
         ({"subscribe": "T", "startingOffsets": '{"T": {"0": '}, "is not JSON (Expecting value"),
         ({"subscribe": "T", "startingOffsets": "latest"}, "a batch query from the latest offset would read nothing"),

@@ -11,7 +11,9 @@ from seamark.spark.offsets.report_limits import detail_for
 
 START = 1_763_190_000_000
 STEP = 360_000
-HOSTILE = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>\'"&amp;'
+HOSTILE = (
+    '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>\'"&amp;\u202e\x9b\u200b\n\u2028'
+)
 
 _KINDS = ("stall", "stop", "rewind", "forward jump", "moved from outside", "slow drain", "commits too often")
 

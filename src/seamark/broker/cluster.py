@@ -8,7 +8,6 @@ directories that the next start removes.
 from __future__ import annotations
 
 import base64
-import logging
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from seamark.broker.topic_configs import TopicConfig, parse_topic_configs
 from seamark.broker.topics import OFFSETS_TOPIC, Topic
 from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError, StorageFailed
 from seamark.storage.names import FORMAT_FILE
 from seamark.storage.recovery import remove_log
@@ -32,7 +32,7 @@ from seamark.wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 # Producer ids are taken from the state file in blocks, so that most requests for one write nothing.

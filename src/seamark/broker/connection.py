@@ -17,6 +17,7 @@ from seamark.broker.dispatch import Frame, serve
 from seamark.broker.file_limits import descriptor_of
 from seamark.broker.foreign_protocols import foreign_protocol
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import FrameParser
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from seamark.broker.listener import Listener
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64

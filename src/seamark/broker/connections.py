@@ -14,7 +14,6 @@ does. What is held of requests, and what clients have not read of their answers,
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -22,12 +21,13 @@ from typing import TYPE_CHECKING
 from seamark.broker.file_limits import connection_descriptors, open_file_limit
 from seamark.broker.held_bytes import HeldBytes
 from seamark.broker.rare_line import RareLine
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 FIRST_REQUEST_SECONDS = 30.0
 STANDSTILL_SECONDS = 30.0

@@ -7,13 +7,13 @@ dropped. The context itself is the token under which the coordinator knows a wai
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.operations import Operation, ResourceType
 from seamark.errors import EncodeError
+from seamark.readable_log import readable_logger
 from seamark.wire.codec import encode_into
 from seamark.wire.headers import response_header_version
 from seamark.wire.schema import Message
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.dispatch import Endpoint
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 _HEAD = Struct(">ii")
 # Size and correlation id; behind them, in the newer response header, the empty list of tagged fields.
 _FLEXIBLE_HEAD = Struct(">iix")

@@ -9,7 +9,6 @@ logged, except where the disk refused, which is KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 import importlib
-import logging
 import pkgutil
 from collections.abc import Callable, Mapping
 from struct import Struct
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from seamark.broker import handlers
 from seamark.broker.context import RequestContext
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
 from seamark.wire.codec import Decoder, decode_from, decoder
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # What one request may hold in its arrays; a commit of this many partitions is far beyond any client's.
 MAX_REQUEST_ELEMENTS = 1 << 20

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 from typing import Any
 
 from seamark.broker.broker_clock import BrokerClock
 from seamark.broker.rare_line import RareLine
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 
 

@@ -18,15 +18,14 @@ from seamark.broker.file_limits import raise_open_file_limit
 from seamark.broker.process_tuning import tune_process
 from seamark.broker.server import BrokerServer
 from seamark.errors import SeamarkError, UsageError
+from seamark.readable_log import ReadableFormatter
 
 
 def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code. ``options`` are those of ``BrokerServer``."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ReadableFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     raise_open_file_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)

@@ -7,13 +7,13 @@ log would give (F28); what a member then sees is for the coordinator to say.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from seamark.broker.group_batches import GroupBatch
 from seamark.coordinator.effects import Append
 from seamark.errors import ClosedError, EncodeError, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.storage import LogError
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -21,7 +21,7 @@ from seamark.wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
 
-_log = logging.getLogger("seamark.broker.groups")
+_log = readable_logger("seamark.broker.groups")
 
 _NONE = ErrorCode.NONE
 

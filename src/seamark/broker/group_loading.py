@@ -9,35 +9,35 @@ served, as recovery would have it. A batch that is whole and holds no readable r
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from seamark.coordinator.records import Record
-from seamark.coordinator.stored import last_records
+from seamark.coordinator.stored import LastValues, SkippedRecords
 from seamark.errors import DecodeError, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.wire.record_batch import read_outline
 from seamark.wire.records import decode_batch
 
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
     from seamark.storage.log import Log
+    from seamark.wire.records import Record as LogRecord
 
-_log = logging.getLogger("seamark.broker.groups")
+_log = readable_logger("seamark.broker.groups")
 
 # How long a turn of the event loop may be kept by loading.
 _TURN_SECONDS = 0.004
 _RECORDS_PER_STEP = 200
 
 
-Entries = dict[bytes | None, bytes | None]
-
-
-def read_entries(log: Log, buffer_bytes: int, entries: Entries) -> Iterator[None]:
-    """Put the last value of each key of the log into ``entries``, in steps of a batch."""
+def _batches(
+    log: Log, buffer_bytes: int, unreadable: Callable[[int, DecodeError], None]
+) -> Iterator[Iterable[LogRecord]]:
+    """The records of the log, batch by batch; ``unreadable`` is told of a batch that is whole and cannot be read."""
     offset = log.log_start
     while offset < log.log_end:
         slice_ = log.read(offset, buffer_bytes)
@@ -46,17 +46,20 @@ def read_entries(log: Log, buffer_bytes: int, entries: Entries) -> Iterator[None
         position = 0
         while position < len(slice_):
             outline = read_outline(slice_, position)
+            records: Iterable[LogRecord] = ()
             try:
                 if not outline.is_control:
                     # The log has checked the batch on its way here.
-                    for record in decode_batch(slice_, position, verify=False):
-                        entries[record.key] = record.value
+                    records = decode_batch(slice_, position, verify=False)
             except DecodeError as error:
-                place = log.directory, outline.base_offset
-                _log.error("%s: the batch at offset %d cannot be read and is left out: %s", *place, error)
+                unreadable(outline.base_offset, error)
+            yield records
             offset = max(offset, outline.next_offset)
             position += outline.size_bytes
-            yield
+
+
+def _told_before(_offset: int, _error: DecodeError) -> None:
+    """A batch that cannot be read is told when the log is read for the first time."""
 
 
 class Load:
@@ -70,18 +73,44 @@ class Load:
         self.started = time.monotonic()
 
     def steps(self, replay: Callable[[int, list[Record]], None]) -> Generator[None]:
-        entries: Entries = {}
+        entries: dict[bytes | None, bytes | None] = {}
         try:
             # A partition that was never written to has no log, and reading must not make one.
             if self._source.is_open:
-                for _ in read_entries(self._source.log, self._buffer_bytes, entries):
+                for batch in _batches(self._source.log, self._buffer_bytes, self._leave_out):
+                    for record in batch:
+                        entries[record.key] = record.value
                     yield
         except SeamarkError as error:
             _log.error("__consumer_offsets-%d is loaded only up to where it can be read: %s", self.partition, error)
-        records = last_records(entries.items())
+        values = LastValues()
+        values.add_pairs(entries.items())
+        del entries
+        records = values.take()
         while chunk := list(islice(records, _RECORDS_PER_STEP)):
             replay(self.partition, chunk)
             yield
+        if values.skipped.count:
+            yield from self._tell(values.skipped)
+
+    def _leave_out(self, offset: int, error: DecodeError) -> None:
+        where = self.partition, offset
+        _log.error("__consumer_offsets-%d: the batch at offset %d cannot be read and is left out: %s", *where, error)
+
+    def _tell(self, skipped: SkippedRecords) -> Generator[None]:
+        """One line about all records that were skipped; to say where one is, the log is read again up to there."""
+        offset = None
+        try:
+            for batch in _batches(self._source.log, self._buffer_bytes, _told_before):
+                offset = next((each.offset for each in batch if skipped.has(each.key, each.value)), None)
+                if offset is not None:
+                    break
+                yield
+        except SeamarkError:
+            # That the log is damaged there was said when it was read for the first time.
+            pass
+        where = "" if offset is None else f"; the first is at offset {offset}"
+        _log.warning("__consumer_offsets-%d: %s%s", self.partition, skipped, where)
 
 
 class LoadQueue:

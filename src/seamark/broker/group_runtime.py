@@ -29,6 +29,7 @@ from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from seamark.broker.node import Node
     from seamark.broker.partition import Partition
 
-_log = logging.getLogger("seamark.broker.groups")
+_log = readable_logger("seamark.broker.groups")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 _REPLIES_PER_TURN = 250

@@ -7,13 +7,14 @@ for groups (M8).
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
 from seamark.errors import ConfigError
+from seamark.readable_log import ReadableFormatter
+from seamark.readable_text import readable_json
 
 SETTING = "seamark.log.format"
 FIELDS = ("event", "group")
@@ -33,12 +34,12 @@ class JsonFormatter(logging.Formatter):
                 line[field] = value
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return readable_json(line)
 
 
 _FORMATTERS: dict[str, logging.Formatter] = {
     "json": JsonFormatter(),
-    "text": logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
+    "text": ReadableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
 }
 
 

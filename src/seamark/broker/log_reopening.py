@@ -6,17 +6,17 @@ once it is back. One line in the log says that a log cannot be opened yet, and o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # Between two attempts.
 REOPENING_SECONDS = 1.0

@@ -6,16 +6,15 @@ here is damage that the next read reports; the walk ends there.
 
 from __future__ import annotations
 
-import logging
-
 from seamark.broker.leader_epochs import LeaderEpochs
 from seamark.broker.producer_states import ProducerStates
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError
 from seamark.storage.log import Log
 from seamark.wire.record_batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 _CHUNK_BYTES = 4 << 20
 
 

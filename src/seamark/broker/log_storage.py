@@ -10,7 +10,6 @@ waits for it goes on waiting.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from seamark.broker.log_replay import replay_headers
 from seamark.broker.rare_line import RareLine
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed, TooManyOpenFiles
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seamark.broker.loop_timers import LoopTimers
     from seamark.broker.partition import Partition
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # The end of a directory's name whose log could not be removed; the next start does it.
 DELETED = ".deleted"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Callable
 from itertools import count
 
 from seamark.broker.broker_clock import BrokerClock
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # Cancelled timers stay in the heap until they are due; above this many they are swept out when they are the majority.
 _SWEEP_ABOVE = 1000

@@ -8,7 +8,6 @@ request must name an address, localhost or one of ``seamark.metrics.allowed.host
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -19,12 +18,13 @@ from seamark.broker.metrics_collection import NodeMetrics, families
 from seamark.errors import UsageError
 from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.loop_timers import Timer
     from seamark.broker.server import BrokerServer
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 SETTING = "seamark.metrics.listen"
 ALLOWED_HOSTS = "seamark.metrics.allowed.hosts"

@@ -7,7 +7,6 @@ everything, at no cost.
 
 from __future__ import annotations
 
-import logging
 import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from seamark.broker.security_users import Users, check_user
 from seamark.counts import counted
 from seamark.errors import ConfigError
 from seamark.log_limits import LogLimits
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ __all__ = [
     "forget_secrets",
 ]
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 MECHANISMS = (PLAIN, *HASHES)
 # The section of the broker's state that holds the access rules which requests created.
@@ -132,7 +132,7 @@ class Gatekeeper:
         self.max_reauth_ms = said.max_reauth_ms
         self._failure_delay_s = said.failed_authentication_delay_ms / 1000
         self._failures = AddressFailures(time.monotonic, forgotten_after=_FAILURES_FORGOTTEN_S)
-        self.log_limits = LogLimits(logging.getLogger("seamark.broker.authorizer"))
+        self.log_limits = LogLimits(readable_logger("seamark.broker.authorizer"))
         self.sasl_max_receive_bytes = said.sasl_max_receive_bytes
         self.counts = _Counts()
         # None while rights are not checked.

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.security_subject import BadCertificate, subject_of
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.security import Gatekeeper
 
-_log = logging.getLogger("seamark.broker.authorizer")
+_log = readable_logger("seamark.broker.authorizer")
 
 ANONYMOUS = "User:ANONYMOUS"
 # Answers that a session keeps; a client that asks about more things than this is asked anew about all of them.

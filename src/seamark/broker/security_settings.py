@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.broker.security_tls import Tls
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 if TYPE_CHECKING:
     from seamark.broker.security import Security
 
-_HIDDEN = "..."
 _JAAS = re.compile(r"(?:listener\.name\.[^.]+\.)?(?:plain|scram-sha-256|scram-sha-512)?\.?sasl\.jaas\.config")
 _JAAS_USER = re.compile(r'user_([^\s="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _KEYSTORE_KEYS = (
@@ -70,7 +69,7 @@ def forget_secrets(given: dict[str, object]) -> None:
     """Take passwords and keys out of settings that have been read."""
     for name in given:
         if name in ("ssl.keystore.key", "ssl.key.password", "ssl.keystore.certificate.chain") or _JAAS.fullmatch(name):
-            given[name] = _HIDDEN
+            given[name] = HIDDEN
 
 
 def with_settings(security: Security, given: Mapping[str, object]) -> Security:
@@ -99,7 +98,7 @@ def with_settings(security: Security, given: Mapping[str, object]) -> Security:
             changes[attribute] = _number(name, texts[name])
     for attribute in ("tls", "users", "mechanisms"):
         if attribute in changes and getattr(security, attribute):
-            raise ConfigError(attribute, _HIDDEN, "the settings and the security argument both say it")
+            raise ConfigError(attribute, HIDDEN, "the settings and the security argument both say it")
     if "acls" in changes and security.acls is not None:
         del changes["acls"]
     return replace(security, **changes) if changes else security  # type: ignore[arg-type]

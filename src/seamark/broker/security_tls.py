@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -87,7 +87,7 @@ def _as_file(option: str, given: str | Path) -> Iterator[str]:
         return
     if not Path(given).is_file():
         # A key without its first line is no path, and must not be shown either.
-        shown = "..." if option == "ssl.keystore.key" or len(str(given)) > 200 else str(given)
+        shown = HIDDEN if option == "ssl.keystore.key" or len(str(given)) > 200 else str(given)
         raise ConfigError(option, shown, "there is no such file, and it is no PEM text")
     yield str(given)
 

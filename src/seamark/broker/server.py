@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
@@ -37,10 +36,11 @@ from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.log_limits import LogLimits
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import DiskFull
 from seamark.storage.settings import Durability
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 # Turns of the event loop that ``advance`` waits for: a due timer may start work that needs a few of them.
 _TURNS_AFTER_ADVANCE = 5

@@ -7,7 +7,6 @@ Kafka's default. An unknown key is refused: in a test it is a typo, and a typo t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -19,9 +18,10 @@ from seamark.broker.file_limits import connection_descriptors, default_max_conne
 from seamark.broker.setting_keys import SERVED, WITHOUT_EFFECT
 from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 MAX_CONNECTIONS = "max.connections"
 
@@ -72,7 +72,7 @@ class BrokerSettings:
         if found is None:
             near = get_close_matches(name, SERVED, 1, 0.8)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(name, "", f"the broker has no such setting{hint}")
+            raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
         return found
 
     def __getitem__(self, name: str) -> Any:

@@ -9,12 +9,13 @@ and goes to the end of the line; with ``HOLDING`` it goes on first, so that only
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum
 
-_log = logging.getLogger("seamark.broker")
+from seamark.readable_log import readable_logger
+
+_log = readable_logger("seamark.broker")
 
 # Units of one turn: a few hundredths of a second.
 TURN = 50_000

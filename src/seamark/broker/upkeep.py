@@ -6,13 +6,13 @@ the event loop between two of them, one log at a time, so that clients wait for 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from seamark.counts import counted
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seamark.broker.partition import Partition
     from seamark.broker.server import BrokerServer
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 _PRODUCERS_SECONDS = 600.0
 

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.errors import ConfigError, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from seamark.stores.zookeeper import ZookeeperStore
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 SETTING = "offsets.zookeeper.connect"
 # Below request.timeout.ms of any client: it shall hear that ZooKeeper is away, not nothing.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.errors import MissingExtra, SeamarkError
+from seamark.readable_log import ReadableFormatter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,7 @@ def _only_our_words() -> Iterator[None]:
     """Show warnings of ours; what py4j and Spark log about an interrupted call is no news to who interrupted it."""
     silent, told = logging.NullHandler(), logging.StreamHandler()
     told.setLevel(logging.WARNING)
-    told.setFormatter(logging.Formatter("seamark: %(message)s"))
+    told.setFormatter(ReadableFormatter("seamark: %(message)s"))
     # The command itself shows what clients say.
     told.addFilter(lambda record: not record.name.startswith("seamark.client"))
     root, ours = logging.getLogger(), logging.getLogger("seamark")

@@ -63,7 +63,8 @@ def broker(
     for text in option:
         key, mark, value = text.partition("=")
         if not mark or not key:
-            say(f"seamark: -o {text}: it must be KEY=VALUE")
+            # Not the text: it may be a password.
+            say("seamark: -o: it must be KEY=VALUE")
             raise typer.Exit(2)
         settings[key] = value
     if metrics:

@@ -2,12 +2,14 @@
 
 The script asks ``seamark`` itself, with a variable in the environment, so it never grows old. Names come from the
 cluster that the line names, or that SEAMARK_BOOTSTRAP does; a cluster that does not answer soon completes nothing,
-because a shell has no place for an error in the middle of a line.
+because a shell has no place for an error in the middle of a line. A name that a shell would not take for a plain word
+is not completed.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +23,8 @@ VARIABLE = "_SEAMARK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 # A person waits with a finger on the key.
 _PATIENCE_MS = "2000"
+# Letters and digits of every script, and signs that mean nothing to a shell within a word.
+_PLAIN = re.compile(r"[\w.][\w./@+-]*")
 
 _Shell = Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]
 
@@ -76,4 +80,12 @@ def _names(ctx: typer.Context, incomplete: str, ask: Any) -> list[str]:
     except SeamarkError:
         return []
     there = given.get("names") or []
-    return sorted(name for name in found if name.startswith(incomplete) and name not in there)
+    return sorted(name for name in found if name.startswith(incomplete) and name not in there and _is_plain(name))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a shell takes the name for a word, and not for something to run.
+
+    What is completed stands in the line as it is, and zsh even evaluates the answer; anybody may name a group.
+    """
+    return _PLAIN.fullmatch(name) is not None

@@ -5,7 +5,6 @@ Without ``--apply`` a replay only says what it would do.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import nullcontext
 from typing import Annotated, Any
@@ -15,8 +14,10 @@ import typer
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import time_ms_of
 from seamark.cli.rows import Column, chosen_form, shown, write_rows
+from seamark.cli.terminal_text import tell
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
+from seamark.readable_text import readable_json
 from seamark.topic_partition import TopicPartition
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
@@ -139,7 +140,7 @@ def show(
     newest = max(found, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))
     told = described(newest)
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(readable_json(told))
         return
     for name, value in told.items():
         if name == "stack":
@@ -238,16 +239,16 @@ def _tell(
             "left_out": plan.left_out,
             "letters": [dict(zip([column.name for column in _REPLAY], row, strict=True)) for row in rows],
         }
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(readable_json(told))
         return
     if rows and not is_applied:
         write_rows(_REPLAY, rows[:_SHOWN_ROWS], "table")
         if len(rows) > _SHOWN_ROWS:
             typer.echo(f"… and {len(rows) - _SHOWN_ROWS} more")
     for reason, count in plan.left_out.items():
-        typer.echo(f"{counted(count, 'record')} left out: {reason}")
+        tell(f"{counted(count, 'record')} left out: {reason}")
     if is_applied and rows:
-        typer.echo(f"{counted(put_back, 'record')} put back; {remembered}")
+        tell(f"{counted(put_back, 'record')} put back; {remembered}")
     elif rows:
         typer.echo(f"{counted(len(rows), 'record')} would be put back; nothing was written: give --apply to do it")
     else:

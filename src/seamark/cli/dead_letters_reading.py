@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SUFFIX = ".dead-letters"
 # So long without a record a read waits before it is given up.
 _IDLE_S = 15.0
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,11 @@ def text_of(content: bytes | None) -> str | None:
 
 
 def time_of(timestamp_ms: int | None) -> str | None:
+    """A record's time, as its producer said it: milliseconds where no calendar has it."""
     if timestamp_ms is None or timestamp_ms < 0:
         return None
+    if timestamp_ms >= _YEAR_10000_MS:
+        return f"{timestamp_ms} ms since 1970"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -31,6 +31,7 @@ from seamark.cli.terminal_text import say
 from seamark.cli.topics_commands import known_topics
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
+from seamark.readable_text import readable_lines
 
 if TYPE_CHECKING:
     from seamark.client import Offset, TopicPartition
@@ -304,7 +305,8 @@ def export(
         offsets = counted(sum(map(len, found.values())), "offset")
         say(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.")
     else:
-        sys.stdout.write(text)
+        # A file that is read again has names as they are; a screen does not.
+        sys.stdout.write(readable_lines(text) if sys.stdout.isatty() else text)
 
 
 def import_(

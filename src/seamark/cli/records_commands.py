@@ -6,7 +6,6 @@ What ``consume --json`` writes ``produce --as json`` reads; ``record_lines`` has
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from seamark.cli.rows import shown
 from seamark.cli.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
+from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
@@ -226,4 +226,4 @@ def _text_of(record: Record, as_json: bool) -> str:
         "timestamp_ms": record.timestamp_ms, "key": json_of(record.key), "value": json_of(record.value),
         "headers": [[name, json_of(value)] for name, value in record.headers],
     }  # fmt: skip
-    return json.dumps(found, ensure_ascii=False) + "\n"
+    return readable_json(found) + "\n"

@@ -4,13 +4,13 @@ A table is as wide as its content. On a terminal that is narrower, columns in wh
 those that may shrink do: names by an ellipsis in their middle, because beginning and end tell names apart, sentences at
 their end. If that is not enough, columns that may go do; then titles are stacked, broken at their hyphens, and columns
 come closer. Many rows are streamed with the widths of the first ones, so that the first row does not wait for the last.
-Whatever is no terminal gets every column in full. JSON is one array with a row per line, CSV has a header.
+Whatever is no terminal gets every column in full. JSON is one array with a row per line, CSV has a header. Texts are
+exact in JSON only: tables and CSV show control characters as escapes, and a CSV cell is never a formula.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 import sys
@@ -20,8 +20,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from seamark.cli.terminal_text import printable
 from seamark.errors import UsageError
+from seamark.readable_text import no_formula, readable, readable_json
 
 Form = Literal["table", "json", "csv"]
 # So many rows are looked at to find the widths; rows behind them are written as they come.
@@ -58,10 +58,16 @@ def write_rows(columns: Sequence[Column], rows: Iterable[Sequence[Any]], form: F
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([column.name for column in columns])
-        writer.writerows(rows)
+        writer.writerows(
+            [no_formula(readable(each)) if isinstance(each, str) else each for each in row] for row in rows
+        )
     else:
         _write_table(columns, rows, out)
     out.flush()
+
+
+def _csv_cell(value: Any) -> Any:
+    return no_formula(readable(value)) if isinstance(value, str) else value
 
 
 def _write_json(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
@@ -69,7 +75,7 @@ def _write_json(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: T
     out.write("[")
     for number, row in enumerate(rows):
         out.write("\n" if number == 0 else ",\n")
-        out.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
+        out.write(readable_json(dict(zip(names, row, strict=True))))
     out.write("\n]\n")
 
 
@@ -91,7 +97,7 @@ def shown(value: Any) -> str:
     """A value in one line: control characters of a hostile name must not reach the terminal."""
     if value is None:
         return NOTHING
-    return printable(value if isinstance(value, str) else f"{value:.1f}" if isinstance(value, float) else str(value))
+    return readable(value if isinstance(value, str) else f"{value:.1f}" if isinstance(value, float) else str(value))
 
 
 @dataclass(frozen=True, slots=True)

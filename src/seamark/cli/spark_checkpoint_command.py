@@ -16,8 +16,9 @@ from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options,
 from seamark.cli.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
 from seamark.cli.rows import Column, chosen_form, write_file, write_rows
-from seamark.cli.terminal_text import say
+from seamark.cli.terminal_text import say, tell
 from seamark.errors import UsageError
+from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
     from seamark.client.admin import Admin
@@ -115,15 +116,15 @@ def show(
             "sources": {name: _kind(source) for name, source in chosen.sources.items()},
             "offsets": [dict(zip((column.name for column in _OFFSETS), row, strict=True)) for row in rows],
         }
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(readable_json(found, indent=1))
         return
-    typer.echo(f"query {checkpoint.query_id or '(without id)'}")
+    tell(f"query {checkpoint.query_id or '(without id)'}")
     write_rows(_BATCHES, batches, "table")
     typer.echo(f"\nafter batch {chosen.number} ({'done' if chosen.is_done else 'planned, not done'})")
     write_lags(_OFFSETS, rows, parts, notes, "table")
     for name, source in chosen.sources.items():
         if name not in kafka:
-            typer.echo(f"source {name}: {_kind(source)}")
+            tell(f"source {name}: {_kind(source)}")
 
 
 @checkpoint_app.command("to-group")

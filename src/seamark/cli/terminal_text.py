@@ -1,21 +1,17 @@
-"""Text for the terminal: what names from a cluster or a file must not do there.
-
-A broker's answer may have any character in a name. One that moves the cursor, colours the screen, turns the direction
-of writing or begins a new line could hide what a command says, or forge a line of it.
-"""
+"""Sentences of a command: one line each, whatever the names in them are."""
 
 from __future__ import annotations
 
 import typer
 
-
-def printable(text: str) -> str:
-    """The text in one line, with a mark in place of every character that is not printable."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+from seamark.readable_text import readable
 
 
 def say(sentence: str) -> None:
     """One line on standard error."""
-    typer.echo(printable(sentence), err=True)
+    typer.echo(readable(sentence), err=True)
+
+
+def tell(sentence: str) -> None:
+    """One line on standard output."""
+    typer.echo(readable(sentence))

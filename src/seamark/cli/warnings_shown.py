@@ -11,22 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from seamark.cli.terminal_text import printable
+from seamark.readable_log import ReadableFormatter
 
 _LOGGERS = ("seamark.client", "seamark.monitor")
-
-
-class _OneLine(logging.Formatter):
-    """Messages have names in them that the cluster told; a traceback behind one keeps its lines."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return printable(super().formatMessage(record))
 
 
 class _OnStandardError(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.setFormatter(_OneLine())
+        self.setFormatter(ReadableFormatter())
         # Addresses that were named and have not been reached since.
         self._unreachable: set[str] = set()
 

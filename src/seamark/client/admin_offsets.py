@@ -9,6 +9,7 @@ first, and the broker refuses an anonymous commit to a group with members as wel
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from seamark.client.admin_arguments import read_addresses, read_by_address, read_group_id, read_names
@@ -33,6 +34,7 @@ from seamark.wire.messages import list_offsets as offsets_api
 from seamark.wire.messages import offset_commit as commit_api
 from seamark.wire.messages import offset_delete as delete_api
 from seamark.wire.messages import offset_fetch as fetch_api
+from seamark.wire.offset_commit_records import LARGEST_PARTITION
 
 # The first OffsetFetch that carries many groups.
 _BATCHED = 8
@@ -95,7 +97,9 @@ class _Fetch:
             response = await self._network.send(
                 node.id, request, fetch_api.OffsetFetchResponse, deadline=self._deadline, min_version=_BATCHED
             )
-            return {each.group_id: _committed(each.group_id, each.error_code, each.topics) for each in response.groups}
+            return {
+                each.group_id: self._committed(each.group_id, each.error_code, each.topics) for each in response.groups
+            }
         answers = await asyncio.gather(*(self._ask_one(node, name) for name in groups))
         return dict(zip(groups, answers, strict=True))
 
@@ -108,7 +112,29 @@ class _Fetch:
             node.id, request, fetch_api.OffsetFetchResponse, deadline=self._deadline,
             min_version=7 if self._require_stable else 2, max_version=_BATCHED - 1,
         )  # fmt: skip
-        return _committed(group_id, response.error_code, response.topics)
+        return self._committed(group_id, response.error_code, response.topics)
+
+    def _committed(
+        self, group_id: str, code: int, topics: Iterable[fetch_api.OffsetFetchResponseTopic]
+    ) -> dict[TopicPartition, Offset] | ClientError:
+        if code:
+            return broker_error(code, "OffsetFetch", f"group {group_id!r}")
+        found: dict[TopicPartition, Offset] = {}
+        for topic in topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition_index)
+                if each.error_code:
+                    # One unstable or forbidden partition makes the answer incomplete, which must not look complete.
+                    return broker_error(each.error_code, "OffsetFetch", f"{partition} in group {group_id!r}")
+                if not 0 <= each.partition_index <= LARGEST_PARTITION:
+                    # Kafka loads whatever number a record of its offsets topic has.
+                    text = f"group {group_id!r} has an offset of partition {each.partition_index} of topic "
+                    text += f"{topic.name!r}, which no topic can have: it is left out"
+                    self._network.log.say_once(logging.WARNING, "impossible_partition", group_id, text)
+                elif each.committed_offset >= 0:
+                    epoch = max(each.committed_leader_epoch, -1)
+                    found[partition] = Offset(each.committed_offset, each.metadata or "", epoch)
+        return found
 
     def _topics(self, group_id: str) -> list[fetch_api.OffsetFetchRequestTopic] | None:
         topics = self._asked[group_id]
@@ -118,25 +144,6 @@ class _Fetch:
             fetch_api.OffsetFetchRequestTopic(name=topic, partition_indexes=indexes)
             for topic, indexes in topics.items()
         ]
-
-
-def _committed(
-    group_id: str, code: int, topics: Iterable[fetch_api.OffsetFetchResponseTopic]
-) -> dict[TopicPartition, Offset] | ClientError:
-    if code:
-        return broker_error(code, "OffsetFetch", f"group {group_id!r}")
-    found: dict[TopicPartition, Offset] = {}
-    for topic in topics:
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            if each.error_code:
-                # One unstable or forbidden partition makes the group's answer incomplete, which must not look complete.
-                return broker_error(each.error_code, "OffsetFetch", f"{partition} in group {group_id!r}")
-            if each.committed_offset >= 0:
-                found[partition] = Offset(
-                    each.committed_offset, each.metadata or "", max(each.committed_leader_epoch, -1)
-                )
-    return found
 
 
 async def alter_group_offsets(

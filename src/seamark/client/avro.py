@@ -18,12 +18,15 @@ from io import BytesIO
 from struct import Struct
 from typing import Any
 
+from seamark.client.avro_bounds import DEEPEST_SCHEMA, Bounds, UnsafeSchema, check_depth
 from seamark.client.producer_serializers import ByTopic
-from seamark.client.schema_registry import DEFAULT_TIMEOUT_S, RegisteredSchema, SchemaRegistry
+from seamark.client.schema_registry import DEFAULT_TIMEOUT_S, KeptSchemas, SchemaRegistry
 from seamark.errors import MissingExtra, UsageError
 
 MAGIC = 0
 _PREFIX = Struct(">bI")
+# Of what the library says about a schema; it repeats the part that it does not like, which may be all of it.
+_LONGEST_REASON = 300
 Schema = str | Mapping[str, Any] | list[Any]
 
 
@@ -58,9 +61,9 @@ class Avro:
         self._subject = subject
         self._register = register
         self._text = None if schema is None else _schema_text(schema)
-        self._parsed = None if self._text is None else _parsed(self._text, [])
-        # By schema id, and by topic and part: written once each.
-        self._writers_schemas: dict[int, Any] = {}
+        self._parsed = None if self._text is None else _parsed(self._text, [])[0]
+        self._writers_schemas: KeptSchemas[int, tuple[Any, Bounds]] = KeptSchemas()
+        # By topic and part.
         self._targets: dict[tuple[str, str], tuple[bytes, Any]] = {}
 
     # -- reading
@@ -72,10 +75,12 @@ class Avro:
         magic, schema_id = _PREFIX.unpack_from(content)
         if magic != MAGIC:
             raise ValueError(f"it begins with byte {magic & 0xFF}, not with the 0 that stands before a schema id")
-        written = self._writers_schemas.get(schema_id)
-        if written is None:
-            found = self.registry.schema(schema_id)
-            written = self._writers_schemas[schema_id] = self._parse(found)
+        known = self._writers_schemas.get(schema_id)
+        if known is None:
+            known = self._parse(schema_id)
+        written, bounds = known
+        if bounds.is_recursive:
+            bounds.check(content, _PREFIX.size)
         stream = BytesIO(content)
         stream.seek(_PREFIX.size)
         datum = _fastavro().schemaless_reader(stream, written, self._parsed)
@@ -103,7 +108,7 @@ class Avro:
             subject = self._subject_of(topic, part)
             if self._text is None:
                 found = self.registry.latest(subject)
-                target = (_PREFIX.pack(MAGIC, found.schema_id), self._parse(found))
+                target = (_PREFIX.pack(MAGIC, found.schema_id), self._parse(found.schema_id)[0])
             else:
                 schema_id = self.registry.schema_id(subject, self._text, register=self._register)
                 target = (_PREFIX.pack(MAGIC, schema_id), self._parsed)
@@ -115,10 +120,15 @@ class Avro:
             return self._subject(topic, part)
         return self._subject if self._subject is not None else f"{topic}-{part}"
 
-    def _parse(self, found: RegisteredSchema) -> Any:
+    def _parse(self, schema_id: int) -> tuple[Any, Bounds]:
+        """The schema with this id as fastavro wants it, and what data of it may ask for."""
+        found = self.registry.schema(schema_id)
         if found.kind != "AVRO":
-            raise ValueError(f"schema {found.schema_id} is one of {found.kind}, not of Avro")
-        return _parsed(found.text, [each.text for each in self.registry.referenced(found)])
+            raise ValueError(f"schema {schema_id} is one of {found.kind[:100]}, not of Avro")
+        texts = [each.text for each in self.registry.referenced(found)]
+        made = _parsed(found.text, texts)
+        self._writers_schemas.keep(schema_id, made, sum(map(len, (found.text, *texts))))
+        return made
 
     def __repr__(self) -> str:
         return f"Avro({self.registry.url!r})"
@@ -142,21 +152,30 @@ def _schema_text(schema: object) -> str:
         raise UsageError(f"schema is Avro's JSON as text or as Python objects: {error}") from error
 
 
-def _parsed(text: str, needed: Iterable[str]) -> Any:
+def _parsed(text: str, needed: Iterable[str]) -> tuple[Any, Bounds]:
     """The schema as fastavro wants it; ``needed`` are those it names, in an order in which they can be read."""
     fastavro = _fastavro()
     known: dict[str, Any] = {}
     try:
         for each in needed:
             fastavro.parse_schema(_loaded(each), named_schemas=known)
-        return fastavro.parse_schema(_loaded(text), named_schemas=known)
+        schema = fastavro.parse_schema(_loaded(text), named_schemas=known)
+        return schema, Bounds(schema, known)
+    except UnsafeSchema as error:
+        raise UsageError(f"a schema that cannot be read by safely: {error}") from None
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, TypeError, KeyError) as error:
-        raise UsageError(f"a schema that is not Avro's: {type(error).__name__}: {error}") from error
+        told = str(error)
+        shown = told if len(told) <= _LONGEST_REASON else f"{told[:_LONGEST_REASON]}…"
+        raise UsageError(f"a schema that is not Avro's: {type(error).__name__}: {shown}") from None
 
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text)
+        found = json.loads(text)
+    except RecursionError:
+        raise UnsafeSchema(f"it is nested more than {DEEPEST_SCHEMA} levels deep") from None
     except ValueError:
         # A primitive type may be written without quotes.
         return text.strip()
+    check_depth(found)
+    return found

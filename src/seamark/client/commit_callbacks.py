@@ -5,7 +5,6 @@ Kept apart from the core, which knows commits, not functions. Used by the caller
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,9 +14,10 @@ from seamark.client.commits import Commit, Commits
 from seamark.client.consumer_steps import Call, OnIo, UserCode
 from seamark.client.errors import ClientError
 from seamark.client.records_api import Offset
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 CommitCallback = Callable[[dict[TopicPartition, Offset], ClientError | None], Any]
 OnIoThread = Callable[[Callable[[], list[Commit]]], Coroutine[Any, Any, list[Commit]]]

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from seamark.client.config_foreign import ELSEWHERE, RENAMED
-from seamark.errors import ConfigError
-
-REDACTED = "[hidden]"
+from seamark.errors import HIDDEN, ConfigError
 
 Read = Callable[[str, Any], Any]
 
@@ -88,7 +86,7 @@ def secret(doc: str) -> Any:
 
     def read(key: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise ConfigError(key, REDACTED, f"is not a text but of type {type(value).__name__}")
+            raise ConfigError(key, HIDDEN, f"is not a text but of type {type(value).__name__}")
         return value
 
     return _key(None, KeyRule("password", doc, read, is_secret=True, is_nullable=True))
@@ -155,13 +153,13 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
     written: list[tuple[str, str, Any]] = []
     for key, value in config.items():
         if not isinstance(key, str):
-            raise ConfigError(repr(key), value, "a configuration key is a text")
+            raise ConfigError(repr(key), HIDDEN, "a configuration key is a text")
         written.append((key, key.replace(".", "_") if "_" not in key else "", value))
     written += [(name, name, value) for name, value in keywords.items()]
     for key, name, value in written:
         rule = rules.get(name)
         if rule is None:
-            raise _unknown(key, value, rules)
+            raise _unknown(key, rules)
         if name in found:
             raise ConfigError(name.replace("_", "."), _safe(rule, value), "is given twice")
         if value is None:
@@ -184,26 +182,24 @@ def _is_utf8(value: str) -> bool:
     return True
 
 
-def _unknown(key: str, value: Any, rules: Mapping[str, KeyRule]) -> ConfigError:
-    """The error for a key that this client does not have, with what the user probably wants."""
+def _unknown(key: str, rules: Mapping[str, KeyRule]) -> ConfigError:
+    """The error for a key that this client does not have, with what the user probably wants.
+
+    It does not have the value: a misspelt password is still a password.
+    """
     dotted = key.replace("_", ".")
     near = difflib.get_close_matches(dotted, [name.replace("_", ".") for name in rules], n=1, cutoff=0.75)
-    # A misspelt password is still a password.
-    if any(word in dotted for word in ("pass", "pw", "secret", "jaas", "key", "token")) or (
-        near and rules[near[0].replace(".", "_")].is_secret
-    ):
-        value = REDACTED
     if dotted.replace(".", "_") in rules:
-        return ConfigError(key, value, f"is not a key; did you mean {dotted!r}?")
+        return ConfigError(key, HIDDEN, f"is not a key; did you mean {dotted!r}?")
     if (renamed := RENAMED.get(dotted)) is not None and renamed.replace(".", "_") in rules:
-        return ConfigError(key, value, f"is what another client calls {renamed!r}; use that")
+        return ConfigError(key, HIDDEN, f"is what another client calls {renamed!r}; use that")
     if (reason := ELSEWHERE.get(dotted)) is not None:
-        return ConfigError(key, value, reason)
-    return ConfigError(key, value, f"is not a key of this client{f'; did you mean {near[0]!r}?' if near else ''}")
+        return ConfigError(key, HIDDEN, reason)
+    return ConfigError(key, HIDDEN, f"is not a key of this client{f'; did you mean {near[0]!r}?' if near else ''}")
 
 
 def _safe(rule: KeyRule, value: Any) -> Any:
-    return REDACTED if rule.is_secret else value
+    return HIDDEN if rule.is_secret else value
 
 
 def shown(config: Any) -> dict[str, Any]:

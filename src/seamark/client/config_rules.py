@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.client.sasl_credentials import MECHANISMS, read_jaas
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 if TYPE_CHECKING:
     from seamark.client.config import ClientConfig, ConsumerConfig, ProducerConfig
@@ -31,15 +31,16 @@ def host_and_port(address: str) -> tuple[str, int]:
     ('::1', 9092)
     """
     found = _ADDRESS.match(address)
+    # As in a URL, there may be a name and a password before the host, where they have no place.
+    shown = f"…@{address.rpartition('@')[2]}" if "@" in address else address
     if found is None or not 0 < int(found[2]) < 65536:
-        raise ConfigError("bootstrap.servers", address, "must be host:port, the port from 1 to 65535")
+        raise ConfigError("bootstrap.servers", shown, "must be host:port, the port from 1 to 65535")
     host = found[1].strip("[]")
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise ConfigError(
-            "bootstrap.servers", address, f"the host is no name that can be looked up ({error})"
-        ) from None
+        reason = f"the host is no name that can be looked up ({error})"
+        raise ConfigError("bootstrap.servers", shown, reason) from None
     return host, int(found[2])
 
 
@@ -54,7 +55,7 @@ def check_security(config: ClientConfig) -> None:
     if config.security_protocol.startswith("SASL"):
         _check_sasl(config)
     if config.ssl_keystore_certificate_chain is not None and config.ssl_keystore_key is None:
-        raise ConfigError("ssl.keystore.certificate.chain", "…", "needs ssl.keystore.key")
+        raise ConfigError("ssl.keystore.certificate.chain", HIDDEN, "needs ssl.keystore.key")
     for key, value in (
         ("ssl.truststore.location", config.ssl_truststore_location),
         ("ssl.keystore.location", config.ssl_keystore_location),
@@ -75,7 +76,7 @@ def _check_sasl(config: ClientConfig) -> None:
     username, password = config.sasl_username, config.sasl_password
     if config.sasl_jaas_config is not None:
         if username is not None or password is not None:
-            raise ConfigError("sasl.jaas.config", "[hidden]", "repeats sasl.username and sasl.password; give one form")
+            raise ConfigError("sasl.jaas.config", HIDDEN, "repeats sasl.username and sasl.password; give one form")
         username, password = read_jaas(config.sasl_jaas_config)
     if not username:
         raise ConfigError("sasl.username", username, f"is needed with {mechanism}")

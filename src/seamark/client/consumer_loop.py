@@ -43,6 +43,7 @@ from seamark.client.offset_storage import OffsetStorage, offset_storage
 from seamark.client.requests import ByVersion, Request
 from seamark.client.subscriptions import SubscriptionKind
 from seamark.errors import ClosedError, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -53,7 +54,7 @@ from seamark.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRe
 from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from seamark.wire.schema import Message
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 RESPONSES: dict[type[Message], type[Message]] = {
     HeartbeatRequest: HeartbeatResponse,

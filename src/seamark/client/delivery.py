@@ -8,7 +8,6 @@ User callbacks never run on the I/O thread: see ``DeliveryThread``.
 from __future__ import annotations
 
 import asyncio
-import logging
 import queue
 import threading
 from array import array
@@ -19,9 +18,10 @@ from seamark.client.deadline import Deadline
 from seamark.client.delivery_failures import FailedBatch
 from seamark.client.errors import ClientError, OperationTimedOut
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 NO_OFFSET = -1
 

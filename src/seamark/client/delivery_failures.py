@@ -10,7 +10,6 @@ Failures are added on the I/O thread; any thread may look, and take what there i
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from dataclasses import dataclass
 from seamark.client.errors import BrokerError, ClientError
 from seamark.client.io_thread import IoThread
 from seamark.client.producer_errors import DeliveryFailed, FailedTo
+from seamark.readable_log import readable_logger
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 # A flush that follows soon raises what would be logged; and failures come in crowds.
 _LOGGED_AFTER_S = 1.0

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from seamark.client.consumer_metrics import Durations
 from seamark.client.fetch_planning import PartitionFetch
+from seamark.prometheus_text import escaped_label
 
 _GROUP = "consumer-fetch-manager-metrics"
 # Prometheus name -> (Kafka group, Kafka name)
@@ -46,7 +47,7 @@ class FetchMetrics:
         lags: list[int] = []
         leads: list[int] = []
         for each in partitions:
-            labels = f'{{topic="{each.partition.topic}",partition="{each.partition.partition}"}}'
+            labels = f'{{topic="{escaped_label(each.partition.topic)}",partition="{each.partition.partition}"}}'
             end = each.last_stable_offset if self._read_committed else each.high_watermark
             if end >= 0:
                 lags.append(max(0, end - each.position.offset))

@@ -6,7 +6,6 @@ caller wait, unknown topics and a full buffer, is asked for here and waited for 
 
 from __future__ import annotations
 
-import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -28,9 +27,10 @@ from seamark.client.producer_serializers import load_serializer, to_bytes
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 _CLOSED = "the producer is closed"
 _LARGEST_TIMESTAMP = 2**63 - 1

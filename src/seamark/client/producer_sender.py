@@ -38,8 +38,6 @@ from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from seamark.wire.messages.produce import ProduceRequest, ProduceResponse, ProduceResponsePartition
 
-log = logging.getLogger("seamark.client")
-
 # Record batches of format 2, the only one written here, came with this version.
 _LEAST_VERSION = 3
 _ZSTD_VERSION = 7

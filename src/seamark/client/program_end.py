@@ -18,7 +18,6 @@ import atexit
 # Its own end comes after ours, because it is imported first: the I/O loop looks up hosts in an executor.
 import concurrent.futures.thread
 import contextlib
-import logging
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -26,11 +25,12 @@ from typing import TYPE_CHECKING
 from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.client.producer_sender import ProducerSender
 
-log = logging.getLogger("seamark.client")
+log = readable_logger("seamark.client")
 
 # Every record has its own delivery.timeout.ms; the loop that watches it may be a little late.
 _GRACE_S = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 if TYPE_CHECKING:
     from seamark.client.config import ClientConfig
@@ -54,14 +54,14 @@ def read_jaas(config: str) -> tuple[str | None, str | None]:
     """
     found = _LOGIN_MODULE.match(config)
     if found is None:
-        raise ConfigError("sasl.jaas.config", "[hidden]", 'must be: …LoginModule required username="…" password="…";')
+        raise ConfigError("sasl.jaas.config", HIDDEN, 'must be: …LoginModule required username="…" password="…";')
     options: dict[str, str] = {}
     rest = found[3]
     position = 0
     while rest[position:].strip():
         entry = _OPTION.match(rest, position)
         if entry is None:
-            raise ConfigError("sasl.jaas.config", "[hidden]", f"option {len(options) + 1} is not name=value")
+            raise ConfigError("sasl.jaas.config", HIDDEN, f"option {len(options) + 1} is not name=value")
         value = next(part for part in entry.groups()[1:] if part is not None)
         options[entry[1]] = re.sub(r"\\(.)", r"\1", value)
         position = entry.end()

@@ -1,8 +1,9 @@
 """A client of a schema registry that speaks Confluent's REST interface: schemas by id, and ids by subject.
 
-Answers are kept for ever: an id never changes its schema. Credentials may stand in the URL or be given apart; they are
-sent to that host only (redirects are not followed) and are in no error, log line or ``repr``. Every request has a time
-limit and its answer a size limit, and each of several URLs is tried in turn.
+Answers are kept: an id never changes its schema. Credentials may stand in the URL or be given apart; they are sent to
+that host only (redirects are not followed) and are in no error, log line or ``repr``. A registry may be anybody's: a
+request has a time limit for all of its answer, however slowly it comes, an answer has a size limit, and so have the
+schemas that are kept. Each of several URLs is tried in turn.
 
 Calls block; the objects may be shared by threads, where at worst two of them ask the same.
 """
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import ssl
-import urllib.error
-import urllib.request
+import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from seamark.client.errors import ClientError
@@ -24,9 +27,19 @@ from seamark.errors import ConfigError
 
 DEFAULT_TIMEOUT_S = 10.0
 # Far above any schema; a registry that sends more is not one.
-MAX_ANSWER_BYTES = 16 << 20
+MAX_ANSWER_BYTES = 4 << 20
+# Characters of schemas that are kept; parsed, a schema is some thirty times as large.
+MAX_KEPT_SIZE = 16 << 20
+MAX_KEPT_SCHEMAS = 1000
+MAX_SCHEMA_ID = (1 << 32) - 1
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-_MAX_REFERENCES = 1000
+_MAX_REFERENCES = 100
+_DEEPEST_REFERENCE = 20
+# Of a registry's own words and names in a sentence of ours.
+_LONGEST_WORDS = 300
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class RegistryError(ClientError):
@@ -56,16 +69,36 @@ class RegisteredSchema(NamedTuple):
     references: tuple[Reference, ...] = ()
 
 
+class KeptSchemas(dict[K, V]):
+    """The newest of what was kept: so many, and of so much text. May be used on any thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[K, int] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, key: K, value: V, size: int) -> None:
+        with self._lock:
+            self[key] = value
+            self._sizes[key] = size
+            while len(self._sizes) > MAX_KEPT_SCHEMAS or (len(self._sizes) > 1 and self.size > MAX_KEPT_SIZE):
+                oldest = next(iter(self._sizes))
+                del self._sizes[oldest], self[oldest]
+
+    @property
+    def size(self) -> int:
+        return sum(self._sizes.values())
+
+
 class _Address(NamedTuple):
+    """``url`` is for people; credentials are for this host only."""
+
     url: str
+    host: str
+    port: int | None
+    path: str
+    is_https: bool
     authorization: str | None
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The credentials are for the host they were given for."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 class SchemaRegistry:
@@ -88,15 +121,11 @@ class SchemaRegistry:
             raise ConfigError("timeout", timeout, "is not a number of seconds above 0")
         self._timeout_s = timeout
         try:
-            context = ssl.create_default_context(cafile=ca_file)
+            self._tls = ssl.create_default_context(cafile=ca_file)
         except OSError as error:
             raise ConfigError("ca_file", ca_file, f"cannot be read as certificates ({error})") from error
-        # Without the environment's proxies: a registry is a host of the same network.
-        self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), _NoRedirects(), urllib.request.HTTPSHandler(context=context)
-        )
-        self._by_id: dict[int, RegisteredSchema] = {}
-        self._by_version: dict[tuple[str, int], RegisteredSchema] = {}
+        self._by_id: KeptSchemas[int, RegisteredSchema] = KeptSchemas()
+        self._by_version: KeptSchemas[tuple[str, int], RegisteredSchema] = KeptSchemas()
         self._ids: dict[tuple[str, str, bool], int] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema:
@@ -104,7 +133,8 @@ class SchemaRegistry:
         found = self._by_id.get(schema_id)
         if found is None:
             answer = self._ask("GET", f"/schemas/ids/{schema_id}", f"give the schema with id {schema_id}")
-            found = self._by_id[schema_id] = self._read(schema_id, answer)
+            found = self._read(schema_id, answer)
+            self._by_id.keep(schema_id, found, len(found.text))
         return found
 
     def latest(self, subject: str) -> RegisteredSchema:
@@ -112,7 +142,10 @@ class SchemaRegistry:
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"
         answer = self._ask("GET", path, f"give the newest schema of subject {subject!r}")
         found = self._read(self._number(answer, "id"), answer)
-        self._by_id.setdefault(found.schema_id, found)
+        return self._by_id.get(found.schema_id) or self._kept(found)
+
+    def _kept(self, found: RegisteredSchema) -> RegisteredSchema:
+        self._by_id.keep(found.schema_id, found, len(found.text))
         return found
 
     def schema_id(self, subject: str, text: str, *, register: bool) -> int:
@@ -128,12 +161,18 @@ class SchemaRegistry:
     def referenced(self, schema: RegisteredSchema) -> list[RegisteredSchema]:
         """Every schema that it needs, those first that others of them need."""
         ordered: dict[Reference, RegisteredSchema] = {}
+        asked: set[Reference] = set()
 
         def visit(each: RegisteredSchema, path: tuple[Reference, ...]) -> None:
             for reference in each.references:
-                if reference in path or len(ordered) > _MAX_REFERENCES:
-                    raise RegistryError(self.url, "give usable schemas", f"{reference.name!r} refers to itself")
+                if reference in path:
+                    raise self._unusable(f"{reference.name[:_LONGEST_WORDS]!r} refers to itself")
+                if len(path) >= _DEEPEST_REFERENCE:
+                    raise self._unusable(f"they refer to each other more than {_DEEPEST_REFERENCE} levels deep")
                 if reference not in ordered:
+                    if len(asked) >= _MAX_REFERENCES:
+                        raise self._unusable(f"one needs more than {_MAX_REFERENCES} others")
+                    asked.add(reference)
                     needed = self._version(reference)
                     visit(needed, (*path, reference))
                     ordered[reference] = needed
@@ -147,8 +186,12 @@ class SchemaRegistry:
         if found is None:
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
             answer = self._ask("GET", path, f"give version {reference.version} of subject {reference.subject!r}")
-            found = self._by_version[key] = self._read(self._number(answer, "id"), answer)
+            found = self._read(self._number(answer, "id"), answer)
+            self._by_version.keep(key, found, len(found.text))
         return found
+
+    def _unusable(self, reason: str) -> RegistryError:
+        return RegistryError(self.url, "give usable schemas", reason)
 
     @property
     def url(self) -> str:
@@ -177,23 +220,37 @@ class SchemaRegistry:
         headers = {"Accept": _MEDIA_TYPE, "Content-Type": _MEDIA_TYPE}
         if address.authorization is not None:
             headers["Authorization"] = address.authorization
-        # The scheme was checked when the address was read.
-        request = urllib.request.Request(address.url + path, body, headers, method=method)  # noqa: S310
+        kind: Any = HTTPSConnection if address.is_https else HTTPConnection
+        more = {"context": self._tls} if address.is_https else {}
+        connection = kind(address.host, address.port, timeout=self._timeout_s, **more)
+        ended = threading.Event()
+        watch: threading.Timer | None = None
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                content = response.read(MAX_ANSWER_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            with error:
-                reason = _told(error.read(MAX_ANSWER_BYTES), error.code)
-            raise RegistryError(address.url, what, reason, error.code) from None
-        except (OSError, ValueError) as error:
-            reason = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else _reason(error)
+            connection.connect()
+            # The connection's own limit is for each piece that comes, and pieces may come for ever.
+            watch = threading.Timer(self._timeout_s, _cut, (connection.sock, ended))
+            watch.daemon = True
+            watch.start()
+            connection.request(method, address.path + path, body, headers)
+            with connection.getresponse() as response:
+                content, status = response.read(MAX_ANSWER_BYTES + 1), response.status
+        except (OSError, ValueError, HTTPException) as error:
+            is_late = ended.is_set() or isinstance(error, TimeoutError)
+            reason = f"no answer within {self._timeout_s:g} s" if is_late else _reason(error)
             raise RegistryError(address.url, what, reason) from None
+        finally:
+            if watch is not None:
+                watch.cancel()
+            connection.close()
+        if ended.is_set():
+            raise RegistryError(address.url, what, f"no answer within {self._timeout_s:g} s")
+        if status != HTTPStatus.OK:
+            raise RegistryError(address.url, what, _told(content, status), status)
         if len(content) > MAX_ANSWER_BYTES:
             raise RegistryError(address.url, what, f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
         try:
             answer = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
             raise RegistryError(address.url, what, "its answer is not a JSON object")
@@ -203,7 +260,7 @@ class SchemaRegistry:
         text, references = answer.get("schema"), answer.get("references") or []
         try:
             needed = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in references)
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise RegistryError(self.url, "give a usable schema", "its references cannot be read") from None
         if not isinstance(text, str):
             raise RegistryError(self.url, "give a usable schema", "its answer has no schema")
@@ -213,6 +270,8 @@ class SchemaRegistry:
         number = answer.get(name)
         if isinstance(number, bool) or not isinstance(number, int):
             raise RegistryError(self.url, "give a usable answer", f"it has no {name}")
+        if not 0 <= number <= MAX_SCHEMA_ID:
+            raise RegistryError(self.url, "give a usable answer", f"its {name} is no number of four bytes")
         return number
 
 
@@ -228,9 +287,8 @@ def _read_url(url: str, username: str | None, password: str | None) -> _Address:
     clean = f"{parts.scheme}://{host}" + ("" if port is None else f":{port}") + parts.path.rstrip("/")
     name = username if username is not None else (unquote(parts.username) if parts.username else None)
     secret = password if password is not None else unquote(parts.password or "")
-    if name is None:
-        return _Address(clean, None)
-    return _Address(clean, "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode())
+    allowed = None if name is None else "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()
+    return _Address(clean, parts.hostname, port, parts.path.rstrip("/"), parts.scheme == "https", allowed)
 
 
 def _without_user(url: str) -> str:
@@ -241,13 +299,18 @@ def _told(content: bytes, status: int) -> str:
     """What the registry says is wrong, in its own words where it has some."""
     try:
         message = json.loads(content)["message"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         message = {401: "the credentials are wrong or missing", 403: "not allowed"}.get(status, "no reason was given")
-    return f"{message} (HTTP {status})"
+    return f"{str(message)[:_LONGEST_WORDS]} (HTTP {status})"
 
 
 def _reason(error: Exception) -> str:
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return "no answer in time"
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    told = str(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:_LONGEST_WORDS]
+    return told if isinstance(error, OSError) else f"what it answers is not HTTP ({told})"
+
+
+def _cut(sock: socket.socket, ended: threading.Event) -> None:
+    """Wake the thread that waits for a connection's next piece."""
+    ended.set()
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -12,7 +12,7 @@ import ssl
 import tempfile
 from typing import TYPE_CHECKING
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 if TYPE_CHECKING:
     from seamark.client.config import ClientConfig
@@ -44,7 +44,7 @@ def _load_trusted(context: ssl.SSLContext, config: ClientConfig) -> None:
         try:
             context.load_verify_locations(cadata=config.ssl_truststore_certificates)
         except ssl.SSLError as error:
-            raise ConfigError("ssl.truststore.certificates", "…", f"is not PEM ({_reason(error)})") from error
+            raise ConfigError("ssl.truststore.certificates", HIDDEN, f"is not PEM ({_reason(error)})") from error
     elif config.ssl_truststore_location is not None:
         location = config.ssl_truststore_location
         try:
@@ -61,14 +61,14 @@ def _load_own(context: ssl.SSLContext, config: ClientConfig) -> None:
     password = config.ssl_key_password if config.ssl_key_password is not None else config.ssl_keystore_password
     if config.ssl_keystore_key is not None:
         if config.ssl_keystore_certificate_chain is None:
-            raise ConfigError("ssl.keystore.key", "[hidden]", "needs ssl.keystore.certificate.chain")
+            raise ConfigError("ssl.keystore.key", HIDDEN, "needs ssl.keystore.certificate.chain")
         text = config.ssl_keystore_key.strip() + "\n" + config.ssl_keystore_certificate_chain.strip() + "\n"
         # OpenSSL reads keys from files only; this one is ours alone (mode 600) and gone at once.
         descriptor, path = tempfile.mkstemp(prefix="seamark-", suffix=".pem")
         try:
             with os.fdopen(descriptor, "w") as file:
                 file.write(text)
-            _load_chain(context, path, password, "ssl.keystore.key", "[hidden]")
+            _load_chain(context, path, password, "ssl.keystore.key", HIDDEN)
         finally:
             os.unlink(path)  # noqa: PTH108
     elif config.ssl_keystore_location is not None:

@@ -2,11 +2,12 @@
 
 Keys and values are those Kafka 4.1 writes; 4.3 writes the same and adds the topic's id to offsets, which is read and
 not written. Reading never raises for what a log may hold: records of other group types, of unknown versions or with
-damaged content come back as None and do not stop a load.
+damaged content come back as None and do not stop a load, which counts them by their kinds.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -18,17 +19,23 @@ from seamark.coordinator.records import (
     Record,
     StoredMember,
 )
+from seamark.counts import counted
 from seamark.wire.offsets_topic import (
     Entry,
     GroupEntry,
     MemberMetadata,
+    NewerEntry,
     OffsetCommitEntry,
+    UnreadableEntry,
     decode_entry,
     group_metadata_key,
     group_metadata_value,
     offset_commit_key,
     offset_commit_value,
 )
+
+# So many kinds of records that a load skips are told apart in its line of the log.
+_SKIPPED_KINDS = 5
 
 
 def to_bytes(record: Record) -> tuple[bytes, bytes | None]:
@@ -99,16 +106,44 @@ class KeyAndValue(Protocol):
     value: bytes | None
 
 
+class SkippedRecords:
+    """What a load leaves out: how many records, of which kinds, and the key of one of the oldest."""
+
+    __slots__ = ("count", "key", "kinds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.key: bytes | None = None
+        self.kinds: Counter[str] = Counter()
+
+    def add(self, entry: NewerEntry | UnreadableEntry) -> None:
+        self.count += 1
+        # Keys are taken newest first.
+        self.key = entry.raw_key
+        kind = f"{entry.name}, which this broker does not keep" if isinstance(entry, NewerEntry) else entry.reason
+        # Reasons have numbers out of the record in them: there may be as many as there are records.
+        self.kinds[kind if kind in self.kinds or len(self.kinds) < _SKIPPED_KINDS else "others"] += 1
+
+    def has(self, key: bytes | None, value: bytes | None) -> bool:
+        """Whether a record of the log is the one whose key was noted."""
+        return key == self.key and value is not None and from_bytes(key, value) is None
+
+    def __str__(self) -> str:
+        kinds = "; ".join(f"{count} of them: {kind}" for kind, count in self.kinds.most_common())
+        return f"skipped {counted(self.count, 'record')} that cannot be loaded ({kinds})"
+
+
 class LastValues:
     """The first half of a load: of each raw key only the last value is kept, and only that is decoded.
 
     Add the records of the whole log, oldest first, then replay what ``take`` yields.
     """
 
-    __slots__ = ("_last",)
+    __slots__ = ("_last", "skipped")
 
     def __init__(self) -> None:
         self._last: dict[bytes | None, bytes | None] = {}
+        self.skipped = SkippedRecords()
 
     def add(self, records: Iterable[KeyAndValue]) -> None:
         last = self._last
@@ -131,9 +166,12 @@ class LastValues:
             key, value = last.popitem()
             if value is None:
                 continue
-            record = _record_of(decode_entry(key, value), share)
+            entry = decode_entry(key, value)
+            record = _record_of(entry, share)
             if record is not None:
                 yield record
+            elif isinstance(entry, NewerEntry | UnreadableEntry):
+                self.skipped.add(entry)
 
 
 def last_records(entries: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[Record]:

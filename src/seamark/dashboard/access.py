@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from seamark.address_failures import AddressFailures
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 SESSION_COOKIE = "seamark-session"
 LOGIN_COOKIE = "seamark-login"
@@ -49,7 +49,7 @@ class Access:
 
     def __init__(self, token: str, clock: Callable[[], float]) -> None:
         if len(token) < SHORTEST_TOKEN:
-            raise ConfigError("token", "…", f"is shorter than {SHORTEST_TOKEN} characters")
+            raise ConfigError("token", HIDDEN, f"is shorter than {SHORTEST_TOKEN} characters")
         self._token = _digest(token)
         self._clock = clock
         self._key = secrets.token_bytes(32)

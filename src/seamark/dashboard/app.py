@@ -43,6 +43,7 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.http_hosts import AllowedHosts
 from seamark.log_limits import LogLimits
 from seamark.plans import PlanRefused
+from seamark.readable_log import readable_logger
 
 _STATIC = Path(__file__).with_name("static")
 _MOST_FORM_BYTES = 64 << 10
@@ -77,7 +78,7 @@ class Dashboard:
         self._hosts = hosts
         self._is_secure = is_secure
         self._is_behind_proxy = is_behind_proxy
-        self._log_limits = LogLimits(logging.getLogger("seamark.dashboard"))
+        self._log_limits = LogLimits(readable_logger("seamark.dashboard"))
         self._topics = {name: Topics(sight.admin) for name, sight in self._sights.items()}
         self._changes: dict[str, Changes] = {}
         if plans is not None:

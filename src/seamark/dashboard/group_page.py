@@ -10,12 +10,13 @@ from seamark.dashboard.charts import lag_chart, short_count
 from seamark.dashboard.groups_page import pages
 from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
 from seamark.dashboard.listing import Query, paged
-from seamark.dashboard.markup import Child, Markup, joined, tag, visible
+from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.sight import NotFound
 from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, time_text
 from seamark.errors import UsageError
 from seamark.monitor.lag_report import remark_of
 from seamark.monitor.scan import GroupView
+from seamark.readable_text import readable
 from seamark.rules.status import Status
 
 RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "1d": 86_400.0, "14d": 14 * 86_400.0}
@@ -199,7 +200,7 @@ def _members(view: GroupView) -> Markup:
     columns = [("Member", "name"), ("Instance", ""), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
     rows: list[list[Child]] = [
         [
-            tag("span", each.client_id or each.member_id, title=visible(each.member_id)),
+            tag("span", each.client_id or each.member_id, title=readable(each.member_id)),
             each.instance_id or NOTHING,
             tag("span", each.host.removeprefix("/"), class_="address"),
             count_text(len(each.assignment)),

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from seamark.address_failures import network_of
 from seamark.log_limits import LogLimits
+from seamark.readable_log import readable_logger
 
 HEALTH = "/healthz"
 MOST_CONNECTIONS = 300
@@ -40,7 +41,7 @@ class HttpConnections:
         # By arrival, with the network that it came from.
         self._open: dict[BoundedHttp, str] = {}
         self._is_sweeping = False
-        self._log_limits = LogLimits(logging.getLogger("seamark.dashboard"))
+        self._log_limits = LogLimits(readable_logger("seamark.dashboard"))
 
     def __len__(self) -> int:
         return len(self._open)

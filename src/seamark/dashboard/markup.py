@@ -2,19 +2,19 @@
 
 Names of groups, topics and clients come from strangers. The only way to make ``Markup`` is ``tag`` (and ``joined``), so
 a page has exactly the elements that the code names, whatever the names contain. Characters that would reorder or hide
-text on the screen are shown as a visible stand-in.
+text on the screen are shown as escapes.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from html import escape
 
+from seamark.readable_text import readable
+
+# A name may have 32 kB; a page of them must stay a page. Attributes and addresses keep the whole name.
+_LONGEST = 500
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
-# Control, format (zero width, direction) and surrogate characters.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
-_STAND_IN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Markup(str):
@@ -54,15 +54,8 @@ def joined(*children: Child) -> Markup:
     return Markup("".join(map(_shown, children)))
 
 
-def visible(text: str) -> str:
-    r"""A name as it can be shown: what would not be seen, or would turn the text around, gets a stand-in.
-
-    >>> visible("a\u202eb\n")
-    'a\ufffdb\ufffd'
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_STAND_IN if unicodedata.category(each) in _UNSEEN else each for each in text)
+def _shortened(text: str) -> str:
+    return f"{text[: _LONGEST // 2]}… ({len(text) - _LONGEST} more characters) …{text[-_LONGEST // 2 :]}"
 
 
 def _encodable(text: str) -> str:
@@ -76,7 +69,7 @@ def _shown(child: Child) -> str:
     if isinstance(child, Markup):
         return child
     if isinstance(child, str):
-        return escape(visible(child))
+        return escape(readable(child if len(child) <= _LONGEST else _shortened(child)))
     if isinstance(child, int | float):
         return escape(str(child))
     return "".join(map(_shown, child))

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from seamark.readable_text import readable
+
 FORMAT = "seamark.alert"
 VERSION = 1
 
@@ -59,7 +61,7 @@ class Alert:
         if self.state == "resolved":
             return f"{where} is well again; it was {self.trouble.status}"
         more = f": {'; '.join(self.trouble.findings)}" if self.trouble.findings else ""
-        return f"{where} is {self.trouble.status}{more}"
+        return readable(f"{where} is {self.trouble.status}{more}")
 
 
 @dataclass(slots=True)

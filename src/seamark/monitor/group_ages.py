@@ -6,20 +6,20 @@ every time; what is known of them is then a lower bound.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from seamark.client.admin import Admin
 from seamark.client.errors import BrokerError, ClientError
 from seamark.client.record_times import LogPlace
 from seamark.monitor.scan import PartitionView, Scan
+from seamark.readable_log import readable_logger
 from seamark.rules.ages import ages_at
 from seamark.rules.lag import Basis
 from seamark.rules.time_lag import TimeLag
 from seamark.rules.time_probe import Places
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.monitor")
+_log = readable_logger("seamark.monitor")
 
 Ages = dict[tuple[str, TopicPartition], TimeLag]
 

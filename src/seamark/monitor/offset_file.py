@@ -1,7 +1,8 @@
 """Committed offsets in a file: JSON with everything, or CSV as Kafka's own tool exports and imports it.
 
 CSV has ``topic,partition,offset`` for one group or ``group,topic,partition,offset`` for several, without a header;
-ours is written with the group. JSON carries a format version, and metadata and leader epochs.
+ours is written with the group. A name that a spreadsheet would take for a formula has an apostrophe before it, which is
+taken off when it is read. JSON carries a format version, and metadata and leader epochs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from seamark.client.records_api import LARGEST_OFFSET, Offset
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
 from seamark.monitor.nearest import unknown
+from seamark.readable_text import no_formula, readable_json, without_apostrophe
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.offsets"
@@ -46,14 +48,17 @@ def offsets_json(cluster_id: str, groups: Mapping[str, Offsets]) -> str:
             for group, offsets in sorted(groups.items())
         },
     }  # fmt: skip
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    return readable_json(content, indent=1) + "\n"
 
 
 def offsets_csv(groups: Mapping[str, Offsets]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group, offsets in sorted(groups.items()):
-        writer.writerows([group, *partition, offsets[partition].offset] for partition in sorted(offsets))
+        writer.writerows(
+            [no_formula(group), no_formula(topic), index, offset.offset]
+            for (topic, index), offset in sorted(offsets.items())
+        )
     return out.getvalue()
 
 
@@ -143,7 +148,7 @@ def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
             raise UsageError(
                 f"{path}, line {number}: it must be topic,partition,offset or group,topic,partition,offset"
             )
-        group, topic, *numbers = row if len(row) == 4 else (ANY_GROUP, *row)
+        group, topic, *numbers = map(without_apostrophe, row if len(row) == 4 else (ANY_GROUP, *row))
         if not all(text.strip().isascii() and text.strip().isdecimal() for text in numbers):
             raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on")
         index, offset = (_csv_number(text, path, number) for text in numbers)

@@ -6,7 +6,6 @@ and its age beside it.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,10 +16,11 @@ from seamark.errors import SeamarkError
 from seamark.monitor.group_ages import GroupAges
 from seamark.monitor.scan import Scan, scan
 from seamark.monitor.watching import Watching
+from seamark.readable_log import readable_logger
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.monitor")
+_log = readable_logger("seamark.monitor")
 # A look every few seconds reads fewer records than one that somebody asked for.
 _MOST_READS = 32
 

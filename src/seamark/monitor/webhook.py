@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import logging
 import threading
 import urllib.error
 import urllib.parse
@@ -19,8 +18,9 @@ from typing import Any
 
 from seamark.errors import ConfigError
 from seamark.monitor.alerts import Alert
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.monitor")
+_log = readable_logger("seamark.monitor")
 _TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0

@@ -28,6 +28,7 @@ from seamark.json_fields import no_field_twice
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError
 from seamark.plans.plan_text import Fields, digest, time_text
+from seamark.readable_text import readable_json
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.move"
@@ -91,7 +92,7 @@ def _write_lines(
     hashed = hashlib.sha256()
 
     def write(content: dict[str, Any]) -> None:
-        line = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        line = readable_json(content, separators=(",", ":")).encode() + b"\n"
         hashed.update(line)
         file.write(line)
 

@@ -15,7 +15,6 @@ import atexit
 # What these two do at the end comes after what is done here, because they are imported first.
 import concurrent.futures.thread
 import contextlib
-import logging
 import multiprocessing.util  # noqa: F401 - for its function at the end
 import os
 import threading
@@ -23,9 +22,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from seamark.readable_log import readable_logger
+
 Consumer = TypeVar("Consumer")
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 _lock = threading.Lock()
 # By consumer, what ends it and the process that started it: a fork copies this dictionary, but not the threads.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from seamark.counts import counted
 from seamark.parallel.ports import ToCommit
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 OnCommit = Callable[[Mapping[Any, int], BaseException | None], object]
 

@@ -7,7 +7,6 @@ that looks like a quiet one loses work or repeats it without anyone knowing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -15,10 +14,11 @@ from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.parallel.committer import Decision, OffsetCommitter
 from seamark.parallel.settings import Commit
+from seamark.readable_log import readable_logger
 
 Key = TypeVar("Key", bound=Hashable)
 
-_log = logging.getLogger(__name__)
+_log = readable_logger(__name__)
 
 
 class CommitDue:

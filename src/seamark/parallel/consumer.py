@@ -11,7 +11,6 @@ works in a thread of its own. All other calls may come from any thread: they are
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
 import threading
 import time
@@ -33,9 +32,10 @@ from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Set
 from seamark.parallel.signals import DrainOnSignal
 from seamark.parallel.status import State, Status, Summary
 from seamark.parallel.status_report import last_words, status_of
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # How long a question to the owner may wait: it answers between two events, and a commit is the longest of them.
 _ANSWER_S = 15.0

@@ -6,13 +6,13 @@ a line for each would bury everything else, and no line at all would hide that a
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
 
 from seamark.parallel.work import FailedCall, Where, Work
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # How long the repeats of a kind are counted before they are told.
 INTERVAL_S = 10.0

@@ -6,7 +6,6 @@ says are done. A poll from an earlier offset than expected is a seek, or a log t
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
@@ -24,9 +23,10 @@ from seamark.parallel.stays import Stay, Stays
 from seamark.parallel.tally import Tally
 from seamark.parallel.withheld import Withheld, WithheldPoll
 from seamark.parallel.work import Piece, Where, Work
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 
 class Intake:

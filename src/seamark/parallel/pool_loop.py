@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -23,8 +22,9 @@ from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_coroutine
 from seamark.parallel.work import Work
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -30,8 +30,9 @@ from seamark.parallel.process_calls import MOST_CALLS, Ending, HandlerErrorLost,
 from seamark.parallel.process_child import GUARD, HandlerProcess
 from seamark.parallel.process_worker import LIST_LENGTH, TOLD_TO_END
 from seamark.parallel.work import Work
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # A list of calls is to be worth this long.
 _LIST_S = 0.01

@@ -10,7 +10,6 @@ Threads are daemons: a handler that hangs does not keep the program from ending.
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 import threading
 import time
@@ -26,8 +25,9 @@ from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_thread
 from seamark.parallel.work import Work
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 
 class ThreadPool:

@@ -16,6 +16,7 @@ from seamark.errors import SeamarkError
 from seamark.parallel.health import HasStatus
 from seamark.parallel.metrics import lag_of
 from seamark.parallel.status import State, Status
+from seamark.readable_text import readable
 
 _EVERY_S = 1.0
 _EVERY_PLAIN_S = 10.0
@@ -49,7 +50,7 @@ def progress_text(status: Status, records_per_second: float) -> str:
     if status.commits.failing_for:
         parts.append(f"commits fail for {status.commits.failing_for:.0f} s")
     state = "" if status.state is State.RUNNING else f" ({status.state.value})"
-    return f"{status.group}{state}: {', '.join(parts)}"
+    return readable(f"{status.group}{state}: {', '.join(parts)}")
 
 
 class Progress:

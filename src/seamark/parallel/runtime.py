@@ -7,7 +7,6 @@ where handlers of the partitions that go may end until the drain time is up.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections import deque
@@ -32,9 +31,10 @@ from seamark.parallel.pools import Pool
 from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort
 from seamark.parallel.settings import Settings
 from seamark.parallel.stall_log import StallLog
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # The longest that a poll waits: what ends unnoticed (a handler whose report was not worth a wake) is seen by then.
 _WAIT_S = 0.05

@@ -22,6 +22,7 @@ from seamark.counts import counted
 from seamark.parallel.committer import OffsetCommitter
 from seamark.parallel.lanes import Lanes
 from seamark.parallel.work import Where, Work
+from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
 
 # A key may be a whole document; a log line shows its beginning.
@@ -47,7 +48,7 @@ class Stall(NamedTuple):
         key = repr(self.key)
         shown = key if len(key) <= _SHOWN_KEY else key[:_SHOWN_KEY] + "…"
         last = f", last error {self.error}" if self.error else ""
-        return (
+        return readable(
             f"{self.partition} is held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
             f"{self.where.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,9 +10,10 @@ from seamark.parallel.engine import Engine
 from seamark.parallel.pools import Pool
 from seamark.parallel.stall import Stall
 from seamark.parallel.status import StallStatus
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 _LOOK_S = 1.0
 _SHORTEST_LOOK_S = 0.05

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from seamark.counts import counted
 from seamark.parallel.stall import Stall
 from seamark.parallel.work import Where
+from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
 
 # A sentence is not a list.
@@ -153,7 +154,7 @@ class Summary:
         if self.not_committed:
             told.append(f"not committed: {self._not_committed()} (last error: {self.commit_error})")
         told.append("stopped as asked" if self.reason is None else f"ended: {self.reason}")
-        return "; ".join(told)
+        return readable("; ".join(told))
 
     def _not_committed(self) -> str:
         some = [f"{partition} up to offset {offset}" for partition, offset in sorted(self.not_committed.items())]

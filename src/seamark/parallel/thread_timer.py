@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from seamark.errors import UsageError
+from seamark.readable_log import readable_logger
 
-_log = logging.getLogger(__name__)
+_log = readable_logger(__name__)
 
 
 class ThreadTimer:

@@ -6,20 +6,20 @@ then. The files are in the lake's directory at once and become part of it by ``p
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
     from seamark.spark.offsets.lake import Lake
     from seamark.spark.offsets.manifest import File
     from seamark.spark.offsets.sampler import Look
 
-_log = logging.getLogger("seamark.quickstart")
+_log = readable_logger("seamark.quickstart")
 _EVERY_S = 1.0
 # On a large cluster a look takes long: this share of the time at most is spent looking.
 _SHARE = 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from seamark.cli.rows import Column, write_rows
+from seamark.readable_text import readable_json
 
 _COLUMNS = (
     Column("GROUP", "group", may_shrink=True),
@@ -67,7 +67,7 @@ class Outcome:
 
     def as_json(self) -> str:
         fields = {**asdict(self), "report": str(self.report) if self.report else None, "plan": str(self.plan)}
-        return json.dumps(fields, ensure_ascii=False, indent=2)
+        return readable_json(fields, indent=2)
 
 
 def write_outcome(outcome: Outcome, out: TextIO, width: int) -> None:

@@ -124,8 +124,10 @@ class Quiet:
     def __init__(self, path: str) -> None:
         import logging
 
+        from seamark.readable_log import ReadableFormatter
+
         self._handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self._handler.setFormatter(ReadableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         self._loggers = [logging.getLogger(name) for name in ("seamark", "py4j", "pyspark")]
 
     def __enter__(self) -> None:

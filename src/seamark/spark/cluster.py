@@ -7,7 +7,6 @@ is tried again until ``default.api.timeout.ms`` has passed, because Spark ends a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,13 +28,14 @@ from seamark.client.metadata_cache import NO_TOPIC_ID, Node, TopicView
 from seamark.client.network import NetworkClient
 from seamark.client.record_times import LogPlace, record_times
 from seamark.client.records_api import Offset
+from seamark.readable_log import readable_logger
 from seamark.spark.group_lock import group_lock
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_commit import OffsetCommitResponse
 
 T = TypeVar("T")
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # A commit stands between two batches: rather late than long.
 _COMMIT_SECONDS = 10.0

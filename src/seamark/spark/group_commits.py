@@ -22,7 +22,6 @@ offsets are in the checkpoint, and the reason is in ``status``.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -30,11 +29,12 @@ from seamark.client.errors import ClientError
 from seamark.client.records_api import Offset
 from seamark.counts import counted
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import Cluster
 from seamark.spark.offset_document import SourceOffsets
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # Brokers keep the offsets of an empty group for a week by default, some for a day.
 REFRESH_MS = 6 * 3600 * 1000

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import logging
 import os
 import tempfile
 import time
@@ -17,9 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from seamark.readable_log import readable_logger
 from seamark.spark.source_errors import GroupLocked
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 _POLL_SECONDS = 0.005
 _warned: set[str] = set()

@@ -10,7 +10,6 @@ is logged here too, because a source's own log ends up on the driver's standard 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,13 +18,14 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seamark.errors import ConfigError
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import Cluster, KafkaCluster
 from seamark.spark.group_commits import CONFLICT, OFF, GroupCommits
 from seamark.spark.metrics_page import MetricsPage
 from seamark.spark.options import client_config
 from seamark.spark.progress import LagMetrics, SourceProgress, batch_line, source_progress
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 
 class ProgressListener(StreamingQueryListener):

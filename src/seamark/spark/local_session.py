@@ -10,7 +10,6 @@ Invariant: whatever happens, ``close`` leaves no process behind. If this process
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import shutil
@@ -23,12 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import MissingExtra, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.spark.worker_python import worker_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = logging.getLogger("seamark.spark")
+_log = readable_logger("seamark.spark")
 # The oldest Java that Spark 4 runs on.
 OLDEST_JAVA = 17
 # How long the JVM may take to end by itself before it is killed.

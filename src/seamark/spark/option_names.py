@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
 
 # In the order of the guide. "stream" and "batch" are refused where the other kind of query is made.
 TAKEN: dict[str, str] = {
@@ -65,13 +65,6 @@ REFUSED_KAFKA: dict[str, str] = {
 
 _TAKEN_BY_LOWER = {name.lower(): name for name in TAKEN}
 _REFUSED_BY_LOWER = {name.lower(): name for name in REFUSED}
-_SECRET_WORDS = ("pass", "secret", "jaas", "key", "token", "pw")
-HIDDEN = "[hidden]"
-
-
-def shown(name: str, value: object) -> object:
-    """The value as it may appear in an error: what could be a secret is hidden."""
-    return HIDDEN if any(word in name.lower() for word in _SECRET_WORDS) else value
 
 
 def check_names(names: Iterable[str], *, is_stream: bool) -> None:
@@ -85,15 +78,15 @@ def check_names(names: Iterable[str], *, is_stream: bool) -> None:
             raise _refusal(lower, name)
         kind = TAKEN[proper]
         if kind == "batch" and is_stream:
-            raise ConfigError(proper, "…", "a streaming query has no end; the option is for batch queries")
+            raise ConfigError(proper, HIDDEN, "a streaming query has no end; the option is for batch queries")
         if kind == "stream" and not is_stream:
-            raise ConfigError(proper, "…", "the option is for streaming queries; a batch query reads once")
+            raise ConfigError(proper, HIDDEN, "the option is for streaming queries; a batch query reads once")
 
 
 def _refusal(lower: str, given: str) -> ConfigError:
     if lower in _REFUSED_BY_LOWER:
         proper = _REFUSED_BY_LOWER[lower]
-        return ConfigError(proper, "…", f"not supported: {REFUSED[proper]}")
+        return ConfigError(proper, HIDDEN, f"not supported: {REFUSED[proper]}")
     near = difflib.get_close_matches(lower, [*_TAKEN_BY_LOWER, "kafka.bootstrap.servers"], n=1, cutoff=0.6)
     hint = f"; did you mean {_TAKEN_BY_LOWER.get(near[0], near[0])!r}?" if near else ""
-    return ConfigError(given, "…", f"is not an option of this source{hint}")
+    return ConfigError(given, HIDDEN, f"is not an option of this source{hint}")

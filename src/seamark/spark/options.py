@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from seamark.client.config import ConsumerConfig
-from seamark.errors import ConfigError
-from seamark.spark.option_names import REFUSED_KAFKA, check_names, shown
+from seamark.errors import HIDDEN, ConfigError
+from seamark.spark.option_names import REFUSED_KAFKA, check_names
 from seamark.spark.starting_points import (
     EARLIEST,
     LATEST,
@@ -89,9 +89,9 @@ class ReadOptions:
             raise ConfigError("minOffsetsPerTrigger", minimum, f"is above maxOffsetsPerTrigger={maximum}")
         starting = _starting(take, group, is_stream=is_stream)
         if take.has("groupFallback") and starting != AtWord("group"):
-            raise ConfigError("groupFallback", "…", "needs startingOffsets=group")
+            raise ConfigError("groupFallback", HIDDEN, "needs startingOffsets=group")
         if take.has("onActiveGroup") and group is None:
-            raise ConfigError("onActiveGroup", "…", "needs a groupId to commit to")
+            raise ConfigError("onActiveGroup", HIDDEN, "needs a groupId to commit to")
         return cls(
             client=client_config(take.given),
             subscription=_subscription(take),
@@ -141,7 +141,7 @@ def client_config(given: Mapping[str, str]) -> ConsumerConfig:
     settings = {name[len("kafka.") :]: value for name, value in given.items() if name.startswith("kafka.")}
     for key, reason in REFUSED_KAFKA.items():
         if key in settings:
-            raise ConfigError(f"kafka.{key}", shown(key, settings[key]), f"not supported: {reason}")
+            raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
     if not settings.get("bootstrap.servers"):
         raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
     # Brokers may allow reading by the group's name only; it is not joined and nothing is committed to it.
@@ -157,7 +157,7 @@ def _subscription(take: _Taker) -> Subscription:
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if take.has(name)]
     if len(chosen) != 1:
         told = f"both {' and '.join(chosen)} are given" if chosen else "none is given"
-        raise ConfigError("subscribe", "…", f"say exactly one of subscribe, subscribePattern, assign; {told}")
+        raise ConfigError("subscribe", HIDDEN, f"say exactly one of subscribe, subscribePattern, assign; {told}")
     text = take(chosen[0], _text, "")
     if chosen[0] == "assign":
         return Subscription(partitions={t: tuple(p) for t, p in partitions_object("assign", text).items()})

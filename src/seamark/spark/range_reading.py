@@ -8,7 +8,6 @@ says.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from seamark.client.fetch_errors import RangeGone
 from seamark.client.io_thread import IoThread
 from seamark.client.metadata_cache import NO_TOPIC_ID
 from seamark.client.network import NetworkClient
+from seamark.readable_log import readable_logger
 from seamark.spark.columns_wanted import RowBatches
 from seamark.spark.options import ReadOptions
 from seamark.spark.ranges import OffsetRange
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:

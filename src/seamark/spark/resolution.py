@@ -6,10 +6,10 @@ out, offsets outside the log, times younger than any record, a group without off
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 
-from seamark.errors import ConfigError
+from seamark.errors import HIDDEN, ConfigError
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import Cluster, FoundTopic
 from seamark.spark.group_commits import read_mark
 from seamark.spark.options import ReadOptions, Subscription
@@ -17,7 +17,7 @@ from seamark.spark.source_errors import NoGroupOffset, OffsetNotInLog, RecordsLo
 from seamark.spark.starting_points import EARLIEST, LATEST, AtOffsets, AtTimes, Point
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 
 def find_topics(
@@ -144,6 +144,6 @@ def _check_named(option: str, named: Mapping[TopicPartition, object], partitions
     missing = sorted(set(partitions) - set(named))
     unknown = sorted(set(named) - set(partitions))
     if missing:
-        raise ConfigError(option, "…", f"{missing[0]} is not named; every partition of the query has to be")
+        raise ConfigError(option, HIDDEN, f"{missing[0]} is not named; every partition of the query has to be")
     if unknown:
-        raise ConfigError(option, "…", f"{unknown[0]} is not a partition of the query")
+        raise ConfigError(option, HIDDEN, f"{unknown[0]} is not a partition of the query")

@@ -11,13 +11,13 @@ made anew is never read with the offsets of the old one; equal progress is equal
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import Cluster, FoundTopic
 from seamark.spark.group_commits import OFF, GroupCommits
 from seamark.spark.lag import Lag, oldest_age_ms, records_behind
@@ -30,7 +30,7 @@ from seamark.spark.source_errors import AsyncProgress, GroupIsActive
 from seamark.spark.topic_changes import check_belongs, ends_that_went_back, merged, readable_ranges
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # Spark asks for the latest offset every few milliseconds while a query is idle; brokers are asked this often.
 LOOK_MS = 200

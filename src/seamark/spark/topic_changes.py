@@ -6,10 +6,10 @@ silently: what is left out without an error is logged as a warning.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import Cluster, FoundTopic
 from seamark.spark.offset_document import SourceOffsets, TopicOffsets
 from seamark.spark.options import ReadOptions, Subscription
@@ -18,7 +18,7 @@ from seamark.spark.resolution import find_topics
 from seamark.spark.source_errors import BadCheckpoint, RecordsLost, TopicRecreated
 from seamark.topic_partition import TopicPartition
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 
 class Merged(NamedTuple):

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seamark.client.config import ProducerConfig
-from seamark.errors import ConfigError, UsageError
+from seamark.errors import HIDDEN, ConfigError, UsageError
 from seamark.spark.option_names import TAKEN as READ_OPTIONS
-from seamark.spark.option_names import shown
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 COLUMN_TYPES = {
@@ -63,7 +62,7 @@ class WriteOptions:
         settings = {name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")}
         for key, reason in _REFUSED_KAFKA.items():
             if key in settings:
-                raise ConfigError(f"kafka.{key}", shown(key, settings[key]), f"not supported: {reason}")
+                raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
         if not settings.get("bootstrap.servers"):
             raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
         if "partitioner" in options:
@@ -90,13 +89,13 @@ def _check_name(name: str) -> None:
     if name.startswith("kafka.") or name in TAKEN or name in _OF_THE_QUERY:
         return
     if name in _REFUSED:
-        raise ConfigError(name, "…", f"not supported: {_REFUSED[name]}")
+        raise ConfigError(name, HIDDEN, f"not supported: {_REFUSED[name]}")
     proper = {each.lower(): each for each in READ_OPTIONS}.get(name)
     if proper is not None:
-        raise ConfigError(proper, "…", "is an option of reading, not of writing")
+        raise ConfigError(proper, HIDDEN, "is an option of reading, not of writing")
     near = difflib.get_close_matches(name, [*TAKEN, "kafka.bootstrap.servers", "checkpointLocation"], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(name, "…", f"is not an option of this sink{hint}")
+    raise ConfigError(name, HIDDEN, f"is not an option of this sink{hint}")
 
 
 def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None:

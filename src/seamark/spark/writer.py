@@ -10,7 +10,6 @@ but their options.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from seamark.counts import counted
 from seamark.errors import UsageError
+from seamark.readable_log import readable_logger
 from seamark.spark.write_options import WriteOptions, check_columns
 from seamark.spark.writer_producers import check_topic, producer_for
 from seamark.spark.writer_rows import RowSender
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

@@ -6,16 +6,16 @@ files, does not fit and counts for nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
+from seamark.readable_log import readable_logger
 from seamark.storage.checkpoint import Checkpoint, write_checkpoint
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import Filesystem, remove_if_there
 from seamark.storage.names import CLEAN_SHUTDOWN_FILE
 from seamark.storage.segments import Segments
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 
 def mark_clean(filesystem: Filesystem, directory: str, segments: Segments) -> None:

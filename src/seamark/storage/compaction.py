@@ -14,13 +14,13 @@ segment behind it.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import File, Filesystem, remove_if_there
 from seamark.storage.index import SegmentContents
@@ -33,7 +33,7 @@ from seamark.storage.survivors import Survivors
 from seamark.wire.record_batch import INT32_MAX, read_outline
 from seamark.wire.records import encode_batch
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 _STEP_BYTES = 1 << 20
 

@@ -7,8 +7,7 @@ and are dropped. Every call warns with the file, the byte and what became of it.
 
 from __future__ import annotations
 
-import logging
-
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError
 from seamark.storage.filesystem import File, Filesystem, remove_if_there
 from seamark.storage.index import SegmentContents
@@ -16,7 +15,7 @@ from seamark.storage.names import DAMAGED, INDEX, LOG
 from seamark.storage.scan import holds_sound_batch
 from seamark.wire.record_batch import HEADER_BYTES
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 _CHUNK_BYTES = 1 << 20
 

@@ -10,12 +10,12 @@ make it known. Reads go on in every case.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from seamark.errors import ClosedError, SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.storage import compaction, retention
 from seamark.storage.admission import admit
 from seamark.storage.checkpoint import write_checkpoint
@@ -31,7 +31,7 @@ from seamark.storage.settings import Durability, LogSettings
 from seamark.storage.sync import PendingSync
 from seamark.wire.record_batch import INT32_MAX, Buffer
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 
 class AppendResult(NamedTuple):

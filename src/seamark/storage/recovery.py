@@ -17,9 +17,9 @@ checkpoints hold.
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple
 
+from seamark.readable_log import readable_logger
 from seamark.storage.checkpoint import Checkpoint, check_format, read_checkpoint, write_checkpoint
 from seamark.storage.clean_shutdown import fits, warn_of_loss
 from seamark.storage.compaction import Cleaning
@@ -43,7 +43,7 @@ from seamark.storage.scan import scan_segment
 from seamark.storage.segment import Segment
 from seamark.storage.settings import LogSettings
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 
 class Recovered(NamedTuple):

@@ -7,12 +7,12 @@ are cold: the first read of a block checks its CRC, so nothing is served that wa
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import CorruptBatch, StorageFailed
 from seamark.storage.filesystem import File, Filesystem, read_whole
 from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
@@ -23,7 +23,7 @@ from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
 from seamark.wire.record_skim import skim_records
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 # Base offset, batch length, last offset delta and largest timestamp.
 _PLACE = Struct(">qi11xi8xq")

@@ -6,15 +6,15 @@ after compaction, but never between two.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import Filesystem, remove_if_there
 from seamark.storage.segment import Segment
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 
 class Segments:

@@ -12,12 +12,12 @@ value and headers are.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 
 from seamark.errors import BadValue, DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
 from seamark.wire.compression import Codec, decompress
 from seamark.wire.record_batch import (
@@ -37,7 +37,7 @@ from seamark.wire.record_writer import replace_records
 from seamark.wire.stream_bounds import BeyondBound
 from seamark.wire.varints import encode_varint
 
-logger = logging.getLogger("seamark.storage")
+logger = readable_logger("seamark.storage")
 
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")

@@ -19,7 +19,7 @@ _OFFSET = re.compile(rb"[0-9]{1,19}")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 # What ZooKeeper refuses in a node's name, beside the slash that ends one.
 _REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
-_LARGEST_PARTITION = (1 << 31) - 1
+_LARGEST_PARTITION = (1 << 31) - 2
 
 
 def offsets_path(group: str) -> str:

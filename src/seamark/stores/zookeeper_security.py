@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from seamark.errors import ConfigError, MissingExtra
+from seamark.errors import HIDDEN, ConfigError, MissingExtra
 
 _TLS = frozenset({"use_ssl", "ca", "certfile", "keyfile", "keyfile_password", "verify_certs", "check_hostname"})
 _SSL = "zookeeper.ssl."
@@ -40,7 +40,7 @@ def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
     found = {"use_ssl": True, **tls}
     for name in found.keys() - _TLS:
         # Not its value, which may be a password under a wrong name.
-        raise ConfigError(f"tls[{name!r}]", "...", f"there is no such setting; there are {', '.join(sorted(_TLS))}")
+        raise ConfigError(f"tls[{name!r}]", HIDDEN, f"there is no such setting; there are {', '.join(sorted(_TLS))}")
     if bool(found.get("certfile")) != bool(found.get("keyfile")):
         raise ConfigError("tls['certfile']", found.get("certfile"), "certfile and keyfile go together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -84,7 +84,8 @@ def from_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     'DIGEST-MD5'
     """
     for name in sorted(properties.keys() - _KNOWN):
-        raise ConfigError(name, "...", f"ZooKeeper's settings have no such name; there are {', '.join(sorted(_KNOWN))}")
+        known = ", ".join(sorted(_KNOWN))
+        raise ConfigError(name, HIDDEN, f"ZooKeeper's settings have no such name; there are {known}")
     found: dict[str, Any] = {}
     if properties.get("zookeeper.digest"):
         found["digest"] = properties["zookeeper.digest"]

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from seamark.readable_log import readable_logger
+
 if TYPE_CHECKING:
     from kazoo.handlers.threading import SequentialThreadingHandler
 
 # Where kazoo tells of every attempt to connect; without a handler of its own Python would print that on stderr.
-_log = logging.getLogger("seamark.zookeeper")
+_log = readable_logger("seamark.zookeeper")
 _log.addHandler(logging.NullHandler())
 
 

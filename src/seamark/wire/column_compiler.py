@@ -8,7 +8,6 @@ never fails for it.
 
 from __future__ import annotations
 
-import logging
 import pickle
 import threading
 from collections.abc import Callable
@@ -19,11 +18,12 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
+from seamark.readable_log import readable_logger
 from seamark.wire import column_kernels
 
 Kernel = Callable[..., int]
 
-log = logging.getLogger("seamark.wire")
+log = readable_logger("seamark.wire")
 
 # Two threads that decode their first batch at once must not both compile.
 _building = threading.RLock()

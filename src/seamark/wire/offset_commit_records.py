@@ -22,6 +22,9 @@ KEY_VERSION = 1
 VALUE_VERSION = 4
 EXPIRING_VALUE_VERSION = 1
 
+# A topic's count of partitions is an int32, so its last partition has at most this number.
+LARGEST_PARTITION = 2**31 - 2
+
 NO_EPOCH = -1
 NO_EXPIRY = -1
 

@@ -17,6 +17,7 @@ from numba import types
 from numba.extending import register_jitable
 
 from seamark.wire import column_kernels
+from seamark.wire.offset_commit_records import LARGEST_PARTITION
 
 byte_at: Callable[[Any, int], int] = column_kernels.byte_at
 
@@ -131,7 +132,10 @@ def _scan_key(keys: Any, at: int, end: int, found: Any, row: int) -> int:
         return SLOW
     found[TOPIC_AT, row] = at + 2
     found[TOPIC_SIZE, row] = size
-    found[PARTITION, row] = int32(keys, at + 2 + size)
+    partition = int32(keys, at + 2 + size)
+    if partition < 0 or partition > LARGEST_PARTITION:
+        return SLOW
+    found[PARTITION, row] = partition
     return COMMIT
 
 

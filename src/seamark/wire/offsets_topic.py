@@ -23,6 +23,7 @@ from seamark.wire.group_records import (
     group_metadata_value,
 )
 from seamark.wire.offset_commit_records import (
+    LARGEST_PARTITION,
     OffsetCommitValue,
     decode_offset_commit_key,
     decode_offset_commit_value,
@@ -109,7 +110,7 @@ class NewerEntry:
 
 @dataclass(slots=True)
 class UnreadableEntry:
-    """A record of a type or version that this build does not know, or a damaged one."""
+    """A record of a type or version that this build does not know, or one that says what cannot be."""
 
     reason: str
     raw_key: bytes | None
@@ -133,6 +134,8 @@ def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
         kind = version_of(key, "key")
         if kind in (0, 1):
             group, topic, partition = decode_offset_commit_key(key)
+            if not 0 <= partition <= LARGEST_PARTITION:
+                return UnreadableEntry(f"no topic can have a partition {partition}", key, value)
             if value is None:
                 return OffsetCommitEntry(group, topic, partition, None, None)
             return OffsetCommitEntry(group, topic, partition, *decode_offset_commit_value(value))

@@ -285,3 +285,12 @@ def test_text_of_any_kind_stays_text(text):
     made = Elements(tag("p", text, title=text))
     assert made.tags == ["p"]
     assert not made.handlers
+
+
+def test_a_name_is_text_that_can_be_read_and_has_an_end():
+    assert tag("b", "a\u202e\x9b\n<i>") == r"<b>a\u202e\x9b\n&lt;i&gt;</b>"
+    long_name = "x" * 32_000
+    shown = tag("a", long_name, title=long_name)
+    assert f'title="{long_name}"' in shown
+    assert len(shown) < 33_000
+    assert "… (31500 more characters) …" in shown

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seamark.spark.offsets.job import publish_reports
+from seamark.spark.offsets.job_tasks import Report
 from seamark.spark.offsets.lake import Lake, LakeError
 from seamark.spark.offsets.lake_files import LakeFiles
 from seamark.spark.offsets.lake_merging import plan_merging
@@ -46,6 +48,24 @@ def test_what_was_published_is_read_and_nothing_else(tmp_path):
     assert found.published.covered == {0: Covered(0, 3, 3, -1)}
     assert [pq.ParquetFile(path).metadata.num_rows for path in found.files("rejects")] == [3]
     assert found.files("rejects")[0].parent.name == "day=1970-01-02"
+
+
+def test_records_that_cannot_be_read_are_told_in_one_line_of_the_log(tmp_path, caplog):
+    lake = Lake.create(tmp_path / "lake", None)
+    files = LakeFiles(str(lake.path))
+    reasons = ["no topic can have a partition -5"] * 3 + [
+        f"{number} is not a known type of record" for number in range(9)
+    ]
+    rows = [{"offsets_partition": 4, "offsets_offset": 90 - at, "reason": why} for at, why in enumerate(reasons)]
+    files.add("rejects", pa.Table.from_pylist(rows, schema=file_schema("rejects")), [DAY_MS] * len(rows))
+    with lake.writing():
+        publish_reports(lake, [Report(4, Covered(0, 91, 91, -1), 91, None, None, list(files.finish()))])
+    [line] = [record.getMessage() for record in caplog.records if "rejects" in record.getMessage()]
+    assert line.startswith(
+        "12 records of __consumer_offsets cannot be read and went to the table rejects (5 of them: others; "
+        "3 of them: no topic can have a partition -5; 1 of them: "
+    )
+    assert line.endswith("); the first is in partition 4 at offset 79")
 
 
 def test_leftovers_are_removed_and_files_of_kept_versions_are_not(tmp_path):

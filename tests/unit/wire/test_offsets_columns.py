@@ -24,6 +24,7 @@ from seamark.wire.offsets_topic import (
 
 texts = st.text(max_size=12)
 int32s = st.integers(-(2**31), 2**31 - 1)
+partitions = st.integers(0, 2**31 - 2) | st.sampled_from([-1, -(2**31), 2**31 - 1])
 int64s = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -34,7 +35,7 @@ def assignment_of(topics):
 
 @st.composite
 def commits(draw):
-    key = offset_commit_key(draw(texts), draw(texts), draw(int32s))
+    key = offset_commit_key(draw(texts), draw(texts), draw(partitions))
     if draw(st.booleans()) and draw(st.booleans()):
         return key, None
     value = offset_commit_value(

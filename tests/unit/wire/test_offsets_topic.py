@@ -200,6 +200,8 @@ def test_a_newer_record_whose_key_is_damaged_is_kept_without_a_group():
         (b"\x00\x18\x00\x01g", b"v", "24 is not a known type of record"),
         (b"\xff\xff\x00\x01g", b"v", "-1 is not a known type of record"),
         (KEY[:-1], b"v", "OffsetCommitKey.partition at byte 24: needs 4 bytes, 3 are left"),
+        (offset_commit_key("g", "t", -5), None, "no topic can have a partition -5"),
+        (offset_commit_key("g", "t", 2**31 - 1), b"v", "no topic can have a partition 2147483647"),
         (KEY + b"!", b"v", "OffsetCommitKey at byte 28: 1 bytes are left over behind the message"),
         (KEY, b"", "OffsetCommitValue.version at byte 0: needs 2 bytes, 0 are left"),
         (KEY, b"\x00\x05abc", "OffsetCommitValue.version at byte 0: version 5 is not one of 0-4"),

@@ -6,7 +6,6 @@ the client look up the leaders again, as in Kafka. Batches that take long to che
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from seamark.broker.dispatch import answer_refused
@@ -17,6 +16,7 @@ from seamark.broker.produce_rules import check_head, check_records
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
 from seamark.broker.slow_lane import Pause
 from seamark.errors import DecodeError
+from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.produce import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from seamark.broker.node import Node
     from seamark.broker.topics import Topic
 
-_log = logging.getLogger("seamark.broker")
+_log = readable_logger("seamark.broker")
 
 API = "Produce"
 # Versions up to 2 are advertised for clients that look for them; as in Kafka, using one ends the connection.

@@ -9,7 +9,6 @@ what was committed it does not look for: see ``confluent_start``.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -37,6 +36,7 @@ from seamark.parallel.ports import (
     Rebalance,
     ToCommit,
 )
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
 try:
@@ -46,7 +46,7 @@ except ImportError:  # the sentence is raised when somebody wants a port
 
 Outcomes = dict[TopicPartition, BaseException | None]
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # Without these its reader waits for a second whenever its queue was full, and its queue is small.
 _FAST = {"queued.min.messages": 100_000, "fetch.queue.backoff.ms": 5}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from seamark.errors import SeamarkError
 from seamark.parallel.ports import MetadataTooLong
+from seamark.readable_log import readable_logger
 
 try:
     import confluent_kafka
 except ImportError:  # ConfluentPort says which extra is missing
     confluent_kafka = None  # type: ignore[assignment]
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 # Errors about the member or its group: they hold for every partition of a commit.
 _FOR_ALL: frozenset[int] = frozenset()

@@ -6,15 +6,17 @@ as one version, together with how far each partition is covered. Whatever happen
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.client.errors import ClientError
+from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.spark.cluster import KafkaCluster
 from seamark.spark.offsets.job_errors import TOPIC, LakeJobFailed, TopicNotReadable, is_refusal
 from seamark.spark.offsets.job_tasks import FETCH_BYTES, Before, Report, TopicTask, run_tasks
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 
     from seamark.spark.cluster import Cluster
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # Files of group states that are searched for rebalances: the last few hours of a sampler that looks every minute.
 _LOOKS = 200
+# So many kinds of records that cannot be read are told apart in the log.
+_REJECTED_KINDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,31 @@ def publish_reports(lake: Lake, reports: Sequence[Report], **changed: Any) -> No
     if len(covered) != len(reports):
         raise LakeJobFailed("a partition of the offsets topic was read by two tasks; nothing was published")
     lake.publish(added, covered=covered, **changed)
+    if "rejects" in added:
+        log.warning("%s", rejects_told(lake.path, added["rejects"]))
+
+
+def rejects_told(root: Path, files: Iterable[File]) -> str:
+    """How many records could not be read, of which kinds, and where the first of them is."""
+    import pyarrow.parquet as pq
+
+    kinds: Counter[str] = Counter()
+    first: tuple[int, int] | None = None
+    for file in files:
+        rows = pq.ParquetFile(root / file.path).read(columns=["offsets_partition", "offsets_offset", "reason"])
+        for each in rows.column("reason").value_counts().to_pylist():
+            # Reasons have numbers out of the record in them: there may be as many as there are records.
+            kind = each["values"] if each["values"] in kinds or len(kinds) < _REJECTED_KINDS else "others"
+            kinds[kind] += each["counts"]
+        least = rows.sort_by([("offsets_partition", "ascending"), ("offsets_offset", "ascending")]).slice(0, 1)
+        [place] = zip(*(least.column(name).to_pylist() for name in least.column_names[:2]), strict=True)
+        first = place if first is None else min(first, place)
+    assert first is not None
+    told = "; ".join(f"{count} of them: {kind}" for kind, count in kinds.most_common())
+    return (
+        f"{counted(kinds.total(), 'record')} of {TOPIC} cannot be read and went to the table rejects ({told}); "
+        f"the first is in partition {first[0]} at offset {first[1]}"
+    )
 
 
 def summary_of(reports: Sequence[Report], seconds: float, version: int) -> RunSummary:

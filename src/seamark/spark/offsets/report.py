@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import tempfile
 from importlib.resources import files
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import UsageError
+from seamark.readable_text import readable_json
 from seamark.spark.offsets.report_content import content
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def write(
 
 
 def json_text(made: dict[str, Any]) -> str:
-    return json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    return readable_json(made, separators=(",", ":"))
 
 
 def page(made: dict[str, Any]) -> str:
@@ -53,7 +53,7 @@ def page(made: dict[str, Any]) -> str:
         " form-action 'none'; img-src data:"
     )
     # Within a script element only "</script" and "<!--" end or change the text: no "<" stays as it is.
-    embedded = json_text(made).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    embedded = json_text(made).replace("<", "\\u003c")
     text = _asset("report.html")
     for name, part in (("POLICY", policy), ("STYLE", style), ("SCRIPT", script), ("CONTENT", embedded)):
         # One place each, and the content last, so that nothing in it is taken for a place.

@@ -8,7 +8,6 @@ happened between two looks is not known, so such rows are never complete and the
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
 from seamark.spark.offsets.job_errors import translated
 from seamark.spark.offsets.job_tasks import REPORT
 from seamark.spark.offsets.lake import Lake
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from seamark.spark.offsets.job import RunSummary
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 # The partition under which the sampler's own state is kept: it is none of the topic's.
 SAMPLED = -1

@@ -8,7 +8,6 @@ replaced or an older copy put back) is refused, since what lies between would be
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.counts import counted
+from seamark.readable_log import readable_logger
 from seamark.spark.offsets.job import (
     asking,
     before_of,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = logging.getLogger("seamark.spark")
+log = readable_logger("seamark.spark")
 
 _EARLIEST = -2
 _KEPT = 100

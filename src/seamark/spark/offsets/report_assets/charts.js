@@ -113,7 +113,7 @@ function valueAxis(top, bottom, highest) {
 }
 
 function showTip(text, x, y) {
-  tip.textContent = text;
+  tip.textContent = text.split("\n").map(readable).join("\n");
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - box.width - 6))}px`;

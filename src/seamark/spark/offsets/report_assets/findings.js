@@ -19,7 +19,7 @@ function findingCard(finding, withGroup) {
   const head = make("p", {}, make("span", { class: `badge ${finding.severity}` }, finding.severity), make("span", { class: "kind" }, finding.kind));
   if (withGroup) {
     const name = finding.group;
-    head.append(" in ", finding.place === null ? name : make("a", { href: `#/group/${finding.place}` }, name));
+    head.append(" in ", finding.place === null ? make("bdi", {}, name) : make("a", { href: `#/group/${finding.place}` }, name));
   }
   return make(
     "div",

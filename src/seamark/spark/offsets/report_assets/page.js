@@ -1,7 +1,7 @@
 // Which part is seen, the keys, and light or dark. The address behind # says what is shown, so back and links work.
 function overview() {
   const totals = report.totals;
-  byId("title").textContent = report.cluster ? `Consumer groups of cluster ${report.cluster}` : "Consumer groups";
+  byId("title").textContent = report.cluster ? `Consumer groups of cluster ${readable(report.cluster)}` : "Consumer groups";
   document.title = `Offsets report${report.cluster ? ` – ${report.cluster}` : ""}`;
   byId("span").textContent = totals.commits || totals.groups
     ? `${timeText(report.from_ms)} to ${timeText(report.until_ms)} UTC; a point of a chart is ${stepText()}`

@@ -3,6 +3,24 @@ const report = JSON.parse(document.getElementById("content").textContent);
 const SEVERITIES = ["critical", "warning", "notice"];
 const byId = (id) => document.getElementById(id);
 
+// Characters that would hide or reorder text are shown as the escapes that commands and logs show.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+// Attributes that a person reads.
+const TOLD = new Set(["aria-label", "title"]);
+const SHORT_ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+// A name may have 32 kB; a page of them must stay a page.
+const LONGEST = 500;
+const shortened = (text) => `${text.slice(0, LONGEST / 2)}… (${text.length - LONGEST} more characters) …${text.slice(-LONGEST / 2)}`;
+
+function readable(text) {
+  return (text.length > LONGEST ? shortened(text) : text).replace(UNSEEN, (each) => {
+    const hex = each.codePointAt(0).toString(16);
+    if (SHORT_ESCAPES[each]) return SHORT_ESCAPES[each];
+    return hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+  });
+}
+
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   return dress(element, attributes, children);
@@ -15,10 +33,10 @@ function draw(tag, attributes, ...children) {
 
 function dress(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value !== null && value !== undefined) element.setAttribute(name, value);
+    if (value !== null && value !== undefined) element.setAttribute(name, TOLD.has(name) ? readable(value) : value);
   }
   for (const child of children) {
-    if (child !== null && child !== undefined && child !== "") element.append(child);
+    if (child !== null && child !== undefined && child !== "") element.append(typeof child === "string" ? readable(child) : child);
   }
   return element;
 }
@@ -58,6 +76,8 @@ function durationText(ms) {
 // Times are UTC throughout, as in the lake.
 function timeText(ms) {
   if (ms === null || ms === undefined) return "–";
+  // A number out of a record may be beyond what a date can be.
+  if (!(Math.abs(ms) <= 8.64e15)) return `${ms} ms since 1970`;
   const text = new Date(ms).toISOString();
   return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
 }
