@@ -28,6 +28,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
+from seamark.broker.slices import Slices
 from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
@@ -83,9 +84,10 @@ class BrokerServer:
         self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
+        self.slices = Slices(loop)
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)
-        self.cluster = Cluster(self.settings, self.storage)
+        self.cluster = Cluster(self.settings, self.storage, self.slices.run)
         self.faults = Faults(self, call)
         self.nodes: list[Node] = self.cluster.nodes
         for number, listener in enumerate(listeners):
@@ -177,6 +179,13 @@ class BrokerServer:
         if told not in self._told_failures:
             self._told_failures.add(told)
             _log.error("%s: %s", partition.name, error)
+
+    def note_failed_state(self, error: LogError) -> None:
+        """Say once per kind of failure that the state of the cluster cannot be written."""
+        told = ("", type(error).__name__)
+        if told not in self._told_failures:
+            self._told_failures.add(told)
+            _log.error("the cluster's state cannot be written: %s", error)
 
     async def advance(self, seconds: float) -> None:
         """Move the broker's clock and let everything happen that is due by then."""

@@ -7,7 +7,7 @@ and underscores cannot both exist, since metrics would mix them up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from seamark.broker.refusals import RequestRefused
@@ -58,14 +58,16 @@ def check_name(name: str) -> None:
         raise RequestRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
+def metric_name(name: str) -> str:
+    """What metrics make of a topic's name."""
+    return name.replace(".", "_")
+
+
+def check_collision(name: str, by_metric_name: Mapping[str, str]) -> None:
     """Refuse a name that equals another one but for dots and underscores."""
-    if "." not in name and "_" not in name:
-        return
-    plain = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == plain:
-            raise RequestRefused(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{name!r} and the topic {other!r} differ only in dots and underscores",
-            )
+    other = by_metric_name.get(metric_name(name), name)
+    if other != name:
+        raise RequestRefused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{name!r} and the topic {other!r} differ only in dots and underscores",
+        )

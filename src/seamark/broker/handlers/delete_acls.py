@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from seamark.broker.acl_filters import AclFilter
 from seamark.broker.acl_rules import Acl
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.slices import lazily
+from seamark.counts import number_text
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.delete_acls import (
     DeleteAclsRequest,
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 API = "DeleteAcls"
 VERSIONS = "1-3"
+HAS_LONG_ANSWERS = True
+# A filter that names one resource looks at the rules of that, any other at all rules.
+_MOST_RULES_LOOKED_AT = 100_000
 
 
 def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -31,24 +36,28 @@ def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> D
     acls = node.security.acls
     if acls is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    removed: set[Acl] = set()
-    results = []
-    for fields in request.filters:
-        wanted = AclFilter.from_request(fields)
-        if wanted is None:
-            results.append(
-                DeleteAclsResponseFilterResult(
-                    error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
-                )
-            )
-            continue
-        # A rule that two filters mean is in both answers, as in Kafka's.
-        found = acls.matching(wanted)
-        removed.update(found)
-        results.append(DeleteAclsResponseFilterResult(matching_acls=[_removed(rule) for rule in found]))
+    filters = [AclFilter.from_request(fields) for fields in request.filters]
+    distinct = {wanted for wanted in filters if wanted is not None}
+    if sum(map(acls.cost_of, distinct)) > _MOST_RULES_LOOKED_AT:
+        sentence = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer at once."
+        return _all(request, ErrorCode.INVALID_REQUEST, sentence)
+    found = {wanted: acls.matching(wanted) for wanted in distinct}
+    removed = {rule for rules in found.values() for rule in rules}
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
-    return DeleteAclsResponse(filter_results=results)
+    told: set[AclFilter] = set()
+
+    def answer(wanted: AclFilter | None) -> DeleteAclsResponseFilterResult:
+        if wanted is None:
+            return DeleteAclsResponseFilterResult(
+                error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
+            )
+        # A rule that two filters mean is in both answers, as in Kafka's; a filter that is repeated is not.
+        is_new = wanted not in told
+        told.add(wanted)
+        return DeleteAclsResponseFilterResult(matching_acls=lazily(_removed, found[wanted] if is_new else []))
+
+    return DeleteAclsResponse(filter_results=lazily(answer, filters))
 
 
 def _removed(rule: Acl) -> DeleteAclsResponseMatchingAcl:
