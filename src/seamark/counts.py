@@ -5,8 +5,7 @@ Tables of the command line and everything that programs read have bare digits in
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Sequence
 
 
 def number_text(number: int) -> str:
@@ -27,14 +26,17 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number_text(number)} {thing if number == 1 else things or thing + 's'}"
 
 
-def first_of(names: Collection[str], most: int = 5) -> str:
-    """The first names of what may be many, and how many more there are.
+_NAMED = 5
 
-    >>> first_of(["a", "b", "c"], most=2), first_of(["a", "b"])
-    ('a, b and 1 more', 'a, b')
+
+def some_of(names: Sequence[str]) -> str:
+    """Names in a sentence; of many only the first.
+
+    >>> some_of(["a", "b"]), some_of([f"m{number}" for number in range(1000)])
+    ('a, b', 'm0, m1, m2, m3, m4 and 995 more')
     """
-    shown = ", ".join(islice(names, most))
-    return shown if len(names) <= most else f"{shown} and {number_text(len(names) - most)} more"
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {number_text(len(names) - _NAMED)} more"
 
 
 def shortened(text: str, most: int = 200) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
 from seamark import Broker
 from seamark.broker import context as context_module
-from seamark.broker import topic_rules
+from seamark.broker import slices, topic_rules
 from seamark.broker.broker_state import BrokerState
 from seamark.broker.dispatch import load_endpoints
 from seamark.broker.security import Acl, Security
@@ -339,8 +340,10 @@ def test_filters_that_would_look_at_all_rules_too_often_are_refused(monkeypatch)
             return [(each.error_code, len(each.matching_acls)) for each in results]
 
         assert ask("x", "y", "z", "w", pattern=2) == [(ErrorCode.INVALID_REQUEST, 0)] * 4
-        # The same filter is looked for once, and one that names a resource looks at no others.
-        assert ask(*["t0"] * 200, "t1") == [(0, 1), *[(0, 0)] * 199, (0, 1)]
+        # Each rule would be told so often.
+        assert ask(*["t0"] * 200, "t1") == [(ErrorCode.INVALID_REQUEST, 0)] * 201
+        # A filter that names a resource looks at the rules of that alone.
+        assert ask("t0", "t0", "t1") == [(0, 1)] * 3
         assert ask(*(f"t{number}" for number in range(2, 29))) == [(0, 1)] * 27
 
 
@@ -356,12 +359,13 @@ def longest_requests():
 
 
 @pytest.mark.parametrize(("cls", "version", "path"), list(longest_requests()))
-def test_names_as_long_as_they_can_be_are_answered(client, cls, version, path, monkeypatch):
+def test_names_as_long_as_they_can_be_are_answered(client, cls, version, path, monkeypatch, caplog):
     monkeypatch.setattr(
         "tests.support.request_shapes._Maker._name", lambda _self, number: f"\1{number}".ljust(32767, "\1")
     )
     request = shaped(cls, version, path, 2, Naming.MISSING)
     assert client.wire.exchange(client.frame(request, version))
+    assert "cannot be written" not in caplog.text
 
 
 def test_a_list_grows_no_longer_than_it_can_be_told(broker, client):
@@ -389,27 +393,40 @@ def test_a_list_grows_no_longer_than_it_can_be_told(broker, client):
 # -- what is long by nature
 
 
-def test_others_are_served_between_the_slices_of_a_long_answer(broker, monkeypatch):
-    monkeypatch.setattr("seamark.broker.slices.FIRST_SECONDS", 0.0)
-    monkeypatch.setattr("seamark.broker.slices.SLICE_SECONDS", 0.0)
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Long work does not go on until this is set."""
+    released = threading.Event()
+    advance = slices._advance
+    monkeypatch.setattr(slices, "_advance", lambda *work: released.is_set() and advance(*work))
+    return released
+
+
+def test_others_are_served_between_the_slices_of_a_long_answer(broker, held):
     topic = fresh_name()
     broker.create_topic(topic, 2000)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     with Client(broker.bootstrap) as patient, Client(broker.bootstrap) as quick:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
         patient.send(request, 13)
-        # With a step per turn the long answer takes 2,000 turns, and each of these a few.
-        for _ in range(50):
-            quick.ask(FindCoordinatorRequest(key_type=9, coordinator_keys=[]), 4)
-        assert len(broker._server.slices) == 1
+        eventually(lambda: len(broker._server.slices) == 1, "the answer is under way")
+        for _ in range(3):
+            assert quick.ask(FindCoordinatorRequest(key_type=9), 3).error_code == ErrorCode.INVALID_REQUEST
+        held.set()
         assert len(patient.receive(request, 13).topics[0].partitions) == 2000
 
 
-def test_a_client_that_leaves_before_its_long_answer_costs_no_more(broker, monkeypatch):
-    monkeypatch.setattr("seamark.broker.slices.FIRST_SECONDS", 0.0)
-    monkeypatch.setattr("seamark.broker.slices.SLICE_SECONDS", 0.0)
+def test_a_client_that_leaves_before_its_long_answer_costs_no_more(broker, held, monkeypatch):
+    answered: list[str] = []
+    monkeypatch.setattr(
+        broker._server.nodes[0], "on_answer", lambda context, _: answered.append(context.endpoint.api.name)
+    )
     topic = fresh_name()
-    broker.create_topic(topic, 5000)
+    broker.create_topic(topic, 2000)
     with Client(broker.bootstrap) as leaving:
         leaving.send(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 13)
         eventually(lambda: len(broker._server.slices) == 1, "the answer is under way")
-    eventually(lambda: len(broker._server.slices) == 0, "the work is given up", 10)
+        connections = len(broker._server.nodes[0].connections)
+    eventually(lambda: len(broker._server.nodes[0].connections) < connections, "the client is gone")
+    held.set()
+    eventually(lambda: len(broker._server.slices) == 0, "the work is given up")
+    assert answered == []

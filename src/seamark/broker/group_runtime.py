@@ -26,7 +26,7 @@ from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
-from seamark.counts import counted, first_of
+from seamark.counts import counted, some_of
 from seamark.errors import SeamarkError
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -298,6 +298,6 @@ class _Forgetting:
 
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
-            _log.warning("offsets of %s were not removed: %s", first_of(self._names), reply.error.name)
+            _log.warning("offsets of %s were not removed: %s", some_of(self._names), reply.error.name)
         elif reply.removed:
-            _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), first_of(self._names))
+            _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), some_of(self._names))

@@ -18,7 +18,7 @@ from seamark.coordinator.replies import DeleteGroupsReply, DeleteOffsetsReply, F
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import DELETE_ANSWERS, State
 from seamark.coordinator.timers import forget_pending_member
-from seamark.counts import first_of
+from seamark.counts import some_of
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -83,7 +83,7 @@ def delete_groups(state: ShardState, command: DeleteGroups, token: Token, now_ms
     if not doomed:
         effects.replies.append((token, reply))
         return
-    effects.info("groups_deleted", "", f"deleting groups {first_of([group.group_id for group in doomed])}")
+    effects.info("groups_deleted", "", f"deleting groups {some_of([group.group_id for group in doomed])}")
 
     def refuse(code: ErrorCode) -> Reply:
         return DeleteGroupsReply([(each, code if old is ErrorCode.NONE else old) for each, old in codes.items()])

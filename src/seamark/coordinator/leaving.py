@@ -14,7 +14,7 @@ from seamark.coordinator.replies import LeaveReply, LeftMember
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
 from seamark.coordinator.timers import forget_pending_member
-from seamark.counts import first_of
+from seamark.counts import some_of
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -39,7 +39,7 @@ def leave(state: ShardState, command: LeaveGroup, token: Token, now_ms: int, eff
         if code is ErrorCode.NONE:
             gone.append(leaving[0] or str(leaving[1]))
     if gone and group.state is not State.EMPTY:
-        rebalance_or_complete(state, group, f"{first_of(gone)} left", now_ms, effects)
+        rebalance_or_complete(state, group, f"{some_of(gone)} left", now_ms, effects)
 
 
 def _remove(state: ShardState, group: Group, leaving: LeavingMember, effects: Effects) -> ErrorCode:

@@ -28,6 +28,7 @@ VERSIONS = "1-3"
 HAS_LONG_ANSWERS = True
 # A filter that names one resource looks at the rules of that, any other at all rules.
 _MOST_RULES_LOOKED_AT = 100_000
+_TOO_MUCH = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer of them at once."
 
 
 def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -39,23 +40,21 @@ def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> D
     filters = [AclFilter.from_request(fields) for fields in request.filters]
     distinct = {wanted for wanted in filters if wanted is not None}
     if sum(map(acls.cost_of, distinct)) > _MOST_RULES_LOOKED_AT:
-        sentence = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer at once."
-        return _all(request, ErrorCode.INVALID_REQUEST, sentence)
+        return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
     found = {wanted: acls.matching(wanted) for wanted in distinct}
+    # A rule that two filters mean is in both answers, as in Kafka's.
+    if sum(len(found[wanted]) for wanted in filters if wanted is not None) > _MOST_RULES_LOOKED_AT:
+        return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
     removed = {rule for rules in found.values() for rule in rules}
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
-    told: set[AclFilter] = set()
 
     def answer(wanted: AclFilter | None) -> DeleteAclsResponseFilterResult:
         if wanted is None:
             return DeleteAclsResponseFilterResult(
                 error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
             )
-        # A rule that two filters mean is in both answers, as in Kafka's; a filter that is repeated is not.
-        is_new = wanted not in told
-        told.add(wanted)
-        return DeleteAclsResponseFilterResult(matching_acls=lazily(_removed, found[wanted] if is_new else []))
+        return DeleteAclsResponseFilterResult(matching_acls=lazily(_removed, found[wanted]))
 
     return DeleteAclsResponse(filter_results=lazily(answer, filters))
 
