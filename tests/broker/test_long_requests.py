@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -170,9 +171,10 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     written: list[int] = []
     save = BrokerState.save
 
-    def count(state: BrokerState) -> None:
-        save(state)
-        written.append(len(state.sections["topics"]))
+    def count(state: BrokerState, topics: Iterable[str]) -> None:
+        kept = list(topics)
+        save(state, kept)
+        written.append(len(kept))
 
     monkeypatch.setattr(BrokerState, "save", count)
     return written

@@ -132,6 +132,7 @@ class Cluster:
         """Give topics more partitions; their first leader epochs are durable before anything is written under them."""
         added: list[Partition] = []
         for topic, replicas in wanted:
+            topic.changed()
             for each in replicas:
                 partition = Partition(topic, len(topic.partitions), list(each), self.storage)
                 topic.partitions.append(partition)
@@ -143,6 +144,7 @@ class Cluster:
             for partition in reversed(added):
                 self.leadership.give_up(partition)
                 partition.topic.partitions.pop()
+                partition.topic.changed()
             raise
 
     def delete_topic(self, topic: Topic) -> None:
@@ -204,11 +206,13 @@ class Cluster:
         before = [(topic, topic.config) for topic, _ in changes]
         for topic, values in changes:
             topic.config = self._config(values)
+            topic.changed()
         try:
             self.save()
         except StorageFailed:
             for topic, config in before:
                 topic.config = config
+                topic.changed()
             raise
         for topic, _ in changes:
             self._apply_log_settings(topic)
@@ -294,15 +298,7 @@ class Cluster:
         self.state.sections["producer_id_limit"] = self._producer_id_limit
         self.state.sections["settings"] = self.settings.dynamic
         self.state.sections["default_settings"] = self.settings.dynamic_default
-        self.state.sections["topics"] = {
-            topic.name: {
-                "id": topic.id.hex(),
-                "config": topic.config.own,
-                "partitions": [{"replicas": p.replicas, "leader_epoch": p.leader_epoch} for p in topic.partitions],
-            }
-            for topic in self.topics.values()
-        }
-        self.state.save()
+        self.state.save(topic.stored() for topic in self.topics.values())
 
     def load(self) -> None:
         """Take up what an earlier process left; logs that hold something are opened."""

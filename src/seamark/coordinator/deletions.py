@@ -102,11 +102,12 @@ def forget_topics(state: ShardState, command: ForgetTopics, token: Token, now_ms
     for group in state.groups.values():
         if group.is_being_removed:
             continue
-        gone = {each for each in group.offsets if each[0] in topics}
-        gone.update(each for each in unsettled.get(group.group_id, ()) if each[0] in topics)
+        gone = [each for each in group.offsets if each[0] in topics]
+        if group.group_id in unsettled:
+            gone += [each for each in unsettled[group.group_id] if each[0] in topics]
         if gone:
             touched.append(group)
-            records += [OffsetRemoved(group.group_id, topic, partition) for topic, partition in sorted(gone)]
+            records += [OffsetRemoved(group.group_id, topic, partition) for topic, partition in sorted(set(gone))]
     reply = ForgetReply(removed=len(records))
     if not records:
         effects.replies.append((token, reply))
