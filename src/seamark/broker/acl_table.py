@@ -105,6 +105,21 @@ class AclTable:
                     return False
         return is_allowed if has_rules else self._is_open_without_rules
 
+    def allows_some(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+        """May there be a resource of the type, whether it exists or not, to which the principal may do this?"""
+        sufficient = _SUFFICIENT[operation]
+        names = {
+            rule.name
+            for rule in self
+            if rule.resource_type is resource_type
+            and rule.permission is PermissionType.ALLOW
+            and rule.operation in sufficient
+            and rule.principal in (principal, ANY_USER)
+            and rule.host in (ANY_HOST, host)
+        }
+        # Each pattern is tried by its own name: what is denied there is denied in all that it means.
+        return any(self.allows(principal, host, operation, resource_type, name) for name in {*names, ANY_NAME})
+
     def _about(self, resource_type: ResourceType, name: str) -> Iterator[set[Acl]]:
         """The rules whose pattern means the resource."""
         by_pattern = self._by_pattern

@@ -94,15 +94,18 @@ def _spread(cluster: Cluster, name: str, partition_count: int, replication_facto
 
 def _check_count(partition_count: int) -> None:
     if partition_count > MOST_CHANGES:
-        raise too_many_changes()
+        raise TooManyChanges
 
 
-def too_many_changes() -> RequestRefused:
-    """How Kafka refuses a request that changes too much at once: with all that is in it."""
-    return RequestRefused(
-        ErrorCode.POLICY_VIOLATION,
-        f"a request may make, change or remove {number_text(MOST_CHANGES)} topics, partitions and values: send several",
-    )
+class TooManyChanges(RequestRefused):
+    """A request changes too much at once, and is refused as Kafka does: with all that is in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request may make, change or remove {number_text(MOST_CHANGES)} topics, partitions and values: "
+            "send several",
+        )
 
 
 def _check_assignments(cluster: Cluster, assignments: Mapping[int, Sequence[int]]) -> list[list[int]]:

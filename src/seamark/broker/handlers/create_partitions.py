@@ -9,7 +9,7 @@ from seamark.broker.cluster import require_topic
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.slices import lazily
-from seamark.broker.topic_rules import MOST_CHANGES, plan_partitions, too_many_changes
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, plan_partitions
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.create_partitions import (
@@ -38,6 +38,9 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
             break
         try:
             topic, replicas = _plan(node, wanted, context, is_repeated=counts[wanted.name] > 1)
+        except TooManyChanges:
+            changes = MOST_CHANGES + 1
+            break
         except RequestRefused as refusal:
             outcomes[wanted.name] = refusal
             continue
@@ -45,7 +48,7 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
         plans.append((topic, replicas))
         changes += len(replicas)
     if changes > MOST_CHANGES:
-        outcomes = dict.fromkeys(counts, too_many_changes())
+        outcomes = dict.fromkeys(counts, TooManyChanges())
         plans.clear()
     if plans and not request.validate_only:
         try:

@@ -10,7 +10,7 @@ from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.slices import lazily
 from seamark.broker.topic_configs import TOPIC_KEYS, effective
-from seamark.broker.topic_rules import MOST_CHANGES, TopicPlan, create_planned, plan_topic, too_many_changes
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, TopicPlan, create_planned, plan_topic
 from seamark.broker.topics import metric_name
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -46,6 +46,9 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
             if not may_create_any:
                 _check_right(topic, context)
             plan = _plan(node, topic, beside)
+        except TooManyChanges:
+            changes = MOST_CHANGES + 1
+            break
         except RequestRefused as refusal:
             outcomes[topic.name] = refusal
             continue
@@ -53,7 +56,7 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
         outcomes[topic.name] = plan
         changes += len(plan.replicas) + len(plan.configs)
     if changes > MOST_CHANGES:
-        outcomes = dict.fromkeys(counts, too_many_changes())
+        outcomes = dict.fromkeys(counts, TooManyChanges())
     plans = [plan for plan in outcomes.values() if isinstance(plan, TopicPlan)]
     # A dry run shows ids too, which nothing will ever have.
     ids = {plan.name: uuid.uuid4().bytes for plan in plans}

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
-from seamark.broker.topic_rules import MOST_CHANGES, too_many_changes
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.counts import shortened
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ def handle(node: Node, request: DeleteTopicsRequest, context: RequestContext) ->
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         return refuse(request, context.version, code)
     if len(_wanted(request, context.version)) > MOST_CHANGES:
-        refusal = too_many_changes()
+        refusal = TooManyChanges()
         response = refuse(request, context.version, refusal.code)
         for refused in response.responses:
             refused.error_message = refusal.reason

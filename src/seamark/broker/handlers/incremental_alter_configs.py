@@ -15,7 +15,7 @@ from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.setting_keys import SERVED
 from seamark.broker.topic_configs import effective, parse_topic_configs, topic_key
-from seamark.broker.topic_rules import MOST_CHANGES, too_many_changes
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.errors import ConfigError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -44,7 +44,7 @@ def handle(
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     response = IncrementalAlterConfigsResponse()
     if len(request.resources) + sum(len(resource.configs) for resource in request.resources) > MOST_CHANGES:
-        refusal = too_many_changes()
+        refusal = TooManyChanges()
         response = refuse(request, context.version, refusal.code)
         for each in response.responses:
             each.error_message = refusal.reason
