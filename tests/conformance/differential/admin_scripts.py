@@ -119,7 +119,7 @@ def more_partitions(r: Recorder) -> None:
 def too_much_at_once(r: Recorder) -> None:
     """Kafka's controller refuses what would be more than 10,000 records, with all that is in the request.
 
-    CreatePartitions is not asked: there Kafka's answer is UNKNOWN_SERVER_ERROR, for what ours is a POLICY_VIOLATION too.
+    CreatePartitions is not asked: Kafka answers UNKNOWN_SERVER_ERROR there, where ours says POLICY_VIOLATION again.
     """
     few, many = r.name("few"), r.name("many")
     for note, topics in {
