@@ -111,8 +111,9 @@ def test_all_that_is_asked_of_a_group_in_several_places_is_told(broker, client):
         (topic.name, p.partition_index): p.committed_offset for topic in answer[0].topics for p in topic.partitions
     }
     assert found == {(first, 1): 7, (first, 0): 7, (second, 0): 7}
-    everything = client.ask(OffsetFetchRequest(groups=[*groups, fetch_of("asked-in-places")]), 9).groups[0]
-    assert sum(len(topic.partitions) for topic in everything.topics) == 4
+    both = client.ask(OffsetFetchRequest(groups=[*groups, *[fetch_of("asked-in-places")] * 9]), 9).groups
+    assert [group.group_id for group in both] == ["asked-in-places", "other", "asked-in-places"]
+    assert sum(len(topic.partitions) for topic in both[2].topics) == 4
 
 
 def test_groups_that_are_named_twice_are_described_once(client):

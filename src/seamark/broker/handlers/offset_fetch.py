@@ -69,28 +69,28 @@ def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> 
 def _fetch_all(
     node: Node, context: RequestContext, asked: list[tuple[str, Topics]], require_stable: bool
 ) -> Iterator[None]:
-    merged: dict[str, Wanted] = {}
+    # All offsets of a group, and those of partitions that are named, are two questions, as for Kafka.
+    merged: dict[tuple[str, bool], Wanted] = {}
     for group_id, topics in asked:
-        yield from _add(merged, group_id, topics)
+        if topics is None:
+            merged[group_id, True] = None
+        else:
+            yield from _add(merged.setdefault((group_id, False), {}), topics)
     gathering = _Gathering(len(merged), context.reply_value)
-    for number, (group_id, wanted) in enumerate(merged.items()):
+    for number, ((group_id, _), wanted) in enumerate(merged.items()):
         _fetch(node, context, group_id, wanted, require_stable, _Part(gathering, number))
         yield
 
 
-def _add(merged: dict[str, Wanted], group_id: str, topics: Topics) -> Iterator[None]:
-    if topics is None:
-        merged[group_id] = None
-        return
-    wanted = merged.setdefault(group_id, {})
-    if wanted is not None:
-        for topic in topics:
-            known = wanted.get(topic.name)
-            if known is None:
-                wanted[topic.name] = topic.partition_indexes
-            else:
-                known += topic.partition_indexes
-            yield
+def _add(wanted: Wanted, topics: list[OffsetFetchRequestTopic]) -> Iterator[None]:
+    assert wanted is not None
+    for topic in topics:
+        known = wanted.get(topic.name)
+        if known is None:
+            wanted[topic.name] = topic.partition_indexes
+        else:
+            known += topic.partition_indexes
+        yield
 
 
 class _Gathering:
