@@ -126,7 +126,9 @@ def rights_to_half_of_it() -> Security:
 def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
     security = rights_to_half_of_it() if request.param.startswith("half") else None
     settings = {"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": False}
-    with Broker(settings=settings, security=security) as broker:
+    with Broker(settings=settings, security=security) as broker, pytest.MonkeyPatch.context() as patch:
+        # Short requests are answered in the way of long ones: the two are to differ in their size alone.
+        patch.setattr("seamark.broker.context.LONG_REQUEST_BYTES", 0)
         asked = Asked(broker)
         if security is None:
             commit_as_groups(broker)
