@@ -37,3 +37,12 @@ def some_of(names: Sequence[str]) -> str:
     """
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {number_text(len(names) - _NAMED)} more"
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """A text of somebody else's making, for a sentence: the end of a long one is left out.
+
+    >>> shortened("orders"), shortened("x" * 1000, most=5)
+    ('orders', 'xxxxx…')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"

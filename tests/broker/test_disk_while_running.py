@@ -193,7 +193,7 @@ def test_who_asks_for_a_coordinator_or_a_topic_that_cannot_be_made_may_ask_again
             found = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0]
             assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             topic = client.metadata("made", auto_create=True).topics[0]
-            assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE
         assert len(caplog.messages) == 1
         disk.come_back()
         client.metadata("made", auto_create=True)

@@ -8,6 +8,7 @@ may DESCRIBE_CONFIGS; a denial implies nothing. A resource that no rule is about
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from seamark.broker.acl_filters import AclFilter
 from seamark.broker.acl_rules import ANY_HOST, ANY_NAME, ANY_USER, Acl, PatternType, PermissionType
@@ -23,6 +24,9 @@ _SUFFICES = {
 _SUFFICIENT = {operation: _SUFFICES.get(operation, frozenset({operation})) | {Operation.ALL} for operation in Operation}
 
 Pattern = tuple[ResourceType, PatternType, str]
+
+# As rules are compared, and much faster than by comparing them.
+_ORDER = attrgetter("principal", "operation", "resource_type", "name", "pattern", "permission", "host")
 
 
 class AclTable:
@@ -72,7 +76,19 @@ class AclTable:
         self.generation += 1
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        return sorted(rule for rule in self if wanted.means(rule))
+        return sorted((rule for rule in self._candidates(wanted) if wanted.means(rule)), key=_ORDER)
+
+    def cost_of(self, wanted: AclFilter) -> int:
+        """How many rules ``matching`` looks at."""
+        found = self._candidates(wanted)
+        return len(found) + 1 if isinstance(found, set) else len(self) + 1
+
+    def _candidates(self, wanted: AclFilter) -> Iterable[Acl]:
+        """The rules that a filter can mean: those of one pattern if it names one, else all."""
+        is_exact = wanted.pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+        if is_exact and wanted.name is not None and wanted.resource_type is not ResourceType.ANY:
+            return self._by_pattern.get((wanted.resource_type, wanted.pattern, wanted.name), set())
+        return self
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         sufficient = _SUFFICIENT[operation]
@@ -88,6 +104,21 @@ class AclTable:
                 elif rule.operation in (operation, Operation.ALL):
                     return False
         return is_allowed if has_rules else self._is_open_without_rules
+
+    def allows_some(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+        """May there be a resource of the type, whether it exists or not, to which the principal may do this?"""
+        sufficient = _SUFFICIENT[operation]
+        names = {
+            rule.name
+            for rule in self
+            if rule.resource_type is resource_type
+            and rule.permission is PermissionType.ALLOW
+            and rule.operation in sufficient
+            and rule.principal in (principal, ANY_USER)
+            and rule.host in (ANY_HOST, host)
+        }
+        # Each pattern is tried by its own name: what is denied there is denied in all that it means.
+        return any(self.allows(principal, host, operation, resource_type, name) for name in {*names, ANY_NAME})
 
     def _about(self, resource_type: ResourceType, name: str) -> Iterator[set[Acl]]:
         """The rules whose pattern means the resource."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ LOCK_FILE = "broker.lock"
 FORMAT_VERSION = 1
 _REMEDY = "restore the directory from a copy, or start with another one"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+# The section that grows with the cluster: its entries are kept as they are written, by whom they belong to.
+_TOPICS = "topics"
 
 
 class BrokerState:
@@ -56,9 +59,11 @@ class BrokerState:
         self.sections = json.loads(body)
         return True
 
-    def save(self) -> None:
-        """Replace the file; it is durable on return."""
-        body = json.dumps(self.sections, indent=1, sort_keys=True).encode()
+    def save(self, topics: Iterable[str]) -> None:
+        """Replace the file; it is durable on return. ``topics`` are the entries of that section, each as JSON."""
+        # Not indented: Python's encoder would take ten times as long over it.
+        others = json.dumps({name: section for name, section in self.sections.items() if name != _TOPICS})
+        body = f'{others[:-1]}, "{_TOPICS}": {{{", ".join(topics)}}}}}'.encode()
         head = f"seamark-broker {FORMAT_VERSION} crc32c {crc32c(body):08x}\n".encode()
         unfinished = f"{self._path}.tmp"
         file = self._filesystem.open(unfinished, create=True)

@@ -2,7 +2,8 @@
 
 ``Cluster`` is the only one that adds, changes or removes topics. With a data directory a change is durable before it
 is answered; a topic's name leaves the state file before its logs leave the disk, so a crash in between leaves only
-directories that the next start removes.
+directories that the next start removes. The changes of one request are one write of the state file, whose size is that
+of the cluster.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import base64
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.broker_state import STATE_FILE, BrokerState
@@ -19,8 +21,8 @@ from seamark.broker.log_storage import DELETED, LogStorage
 from seamark.broker.partition import NO_LEADER, Partition
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.settings import BrokerSettings
-from seamark.broker.topic_configs import TopicConfig, parse_topic_configs
-from seamark.broker.topics import OFFSETS_TOPIC, Topic
+from seamark.broker.topic_configs import TopicConfig, parse_topic_configs, values_without_own
+from seamark.broker.topics import OFFSETS_TOPIC, Topic, metric_name
 from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.readable_log import readable_logger
@@ -38,11 +40,20 @@ _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 # Producer ids are taken from the state file in blocks, so that most requests for one write nothing.
 _PRODUCER_ID_BLOCK = 1000
 
+# A new topic: its name, the replicas of each partition, and its own configuration.
+NewTopic = tuple[str, Sequence[Sequence[int]], Mapping[str, Any]]
+
+
+def _at_once(work: Iterator[None]) -> None:
+    deque(work, maxlen=0)
+
 
 class Cluster:
-    """Owned by the event loop's thread."""
+    """Owned by the event loop's thread. ``run`` is given what may take long, such as removing many files."""
 
-    def __init__(self, settings: BrokerSettings, storage: LogStorage) -> None:
+    def __init__(
+        self, settings: BrokerSettings, storage: LogStorage, run: Callable[[Iterator[None]], None] = _at_once
+    ) -> None:
         self.settings = settings
         self.storage = storage
         self.state = BrokerState(storage.filesystem, storage.directory)
@@ -51,6 +62,13 @@ class Cluster:
         self.leadership = Leadership(self.nodes)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        # The names as metrics have them, under which no two topics may have the same.
+        self.topics_by_metric_name: dict[str, str] = {}
+        self._run = run
+        # The partitions of deleted topics whose logs are still to be removed.
+        self._removals: dict[str, list[Partition]] = {}
+        self._values_without_own = values_without_own(settings)
+        self._config_without_own = self._new_config({})
         self._next_producer_id = 0
         self._producer_id_limit = 0
         settings.watch(self._settings_changed)
@@ -90,42 +108,92 @@ class Cluster:
 
     def create_topic(self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, Any]) -> Topic:
         """Add a topic whose values were checked, one list of replicas per partition."""
-        topic = Topic(name, uuid.uuid4().bytes, self._config(configs))
-        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        return self.create_topics([(name, replicas, configs)])[0]
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic]:
+        """Add topics, all of them or with StorageFailed none."""
+        made = []
+        for name, _, configs in wanted:
+            # The directory of an earlier topic of the name must be gone.
+            _at_once(self._remove_logs_of(name))
+            topic = Topic(name, uuid.uuid4().bytes, self._config(configs))
+            self._enter(topic)
+            made.append(topic)
         try:
-            self.add_partitions(topic, replicas)
+            self.add_partitions_to([(topic, replicas) for topic, (_, replicas, _) in zip(made, wanted, strict=True)])
         except StorageFailed:
-            del self.topics[topic.name], self.topics_by_id[topic.id]
+            for topic in made:
+                self._take_out(topic)
             raise
-        return topic
+        return made
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """Give a topic more partitions; their first leader epochs are durable before anything is written under them."""
-        first = len(topic.partitions)
-        for each in replicas:
-            topic.partitions.append(Partition(topic, len(topic.partitions), list(each), self.storage))
-        self.leadership.settle(topic.partitions[first:])
+        self.add_partitions_to([(topic, replicas)])
+
+    def add_partitions_to(self, wanted: Sequence[tuple[Topic, Sequence[Sequence[int]]]]) -> None:
+        """Give topics more partitions; their first leader epochs are durable before anything is written under them."""
+        added: list[Partition] = []
+        for topic, replicas in wanted:
+            topic.changed()
+            for each in replicas:
+                partition = Partition(topic, len(topic.partitions), list(each), self.storage)
+                topic.partitions.append(partition)
+                added.append(partition)
+        self.leadership.settle(added)
         try:
             self.save()
         except StorageFailed:
-            for partition in topic.partitions[first:]:
+            for partition in reversed(added):
                 self.leadership.give_up(partition)
-            del topic.partitions[first:]
+                partition.topic.partitions.pop()
+                partition.topic.changed()
             raise
 
     def delete_topic(self, topic: Topic) -> None:
-        del self.topics[topic.name], self.topics_by_id[topic.id]
+        self.delete_topics([topic])
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None:
+        """Remove topics, all of them or with StorageFailed none. Their files go afterwards, a few at a time."""
+        for topic in topics:
+            self._take_out(topic)
         try:
             self.save()
         except StorageFailed:
-            self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+            for topic in topics:
+                self._enter(topic)
             raise
-        for partition in topic.partitions:
-            self.leadership.give_up(partition)
-            partition.delete()
+        for topic in topics:
+            for partition in topic.partitions:
+                self.leadership.give_up(partition)
+                partition.retire()
+            self._removals[topic.name] = [partition for partition in topic.partitions if partition.is_open]
         for node in self.nodes:
             for part in node.parts:
-                part.topics_deleted([topic.name])
+                part.topics_deleted([topic.name for topic in topics])
+        self._run(self._remove_logs([topic.name for topic in topics]))
+
+    def _enter(self, topic: Topic) -> None:
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        self.topics_by_metric_name[metric_name(topic.name)] = topic.name
+
+    def _take_out(self, topic: Topic) -> None:
+        del self.topics[topic.name], self.topics_by_id[topic.id]
+        self.topics_by_metric_name.pop(metric_name(topic.name), None)
+
+    def _remove_logs(self, names: Sequence[str]) -> Iterator[None]:
+        for name in names:
+            yield from self._remove_logs_of(name)
+
+    def _remove_logs_of(self, name: str) -> Iterator[None]:
+        """Remove what is left of a deleted topic, unless somebody else has done so."""
+        while left := self._removals.get(name):
+            partition = left.pop()
+            try:
+                partition.delete_log()
+            except LogError as error:
+                _log.warning("%s of a deleted topic stays on disk until the next start: %s", partition.name, error)
+            yield
+        self._removals.pop(name, None)
 
     def recreate_topic(self, name: str) -> Topic:
         topic = self.topics.get(name)
@@ -135,25 +203,36 @@ class Cluster:
         self.delete_topic(topic)
         return self.create_topic(name, replicas, topic.config.own)
 
-    def change_topic_config(self, topic: Topic, values: Mapping[str, Any]) -> None:
-        before, topic.config = topic.config, self._config(values)
+    def change_configs(
+        self,
+        topics: Sequence[tuple[Topic, Mapping[str, Any]]],
+        settings: Mapping[bool, Mapping[str, Any]],
+    ) -> None:
+        """Give topics other values of their own, and the broker other ``settings``: all of them, or with StorageFailed
+        none. The settings are by whether they are the default for all nodes; None takes a value back.
+        """
+        topics_before = [(topic, topic.config) for topic, _ in topics]
+        settings_before = {is_default: self._present(values, is_default) for is_default, values in settings.items()}
+        for is_default, values in settings.items():
+            self.settings.change(values, is_default=is_default)
+        for topic, own in topics:
+            topic.config = self._config(own)
+            topic.changed()
         try:
             self.save()
         except StorageFailed:
-            topic.config = before
+            for is_default, values in settings_before.items():
+                self.settings.change(values, is_default=is_default)
+            for topic, config in topics_before:
+                topic.config = config
+                topic.changed()
             raise
-        self._apply_log_settings(topic)
+        for topic, _ in topics:
+            self._apply_log_settings(topic)
 
-    def change_settings(self, changes: Mapping[str, Any], *, is_default: bool) -> None:
-        """Change the broker's own configuration; None takes a value back."""
+    def _present(self, names: Iterable[str], is_default: bool) -> dict[str, Any]:
         layer = self.settings.dynamic_default if is_default else self.settings.dynamic
-        before = {name: layer.get(name) for name in changes}
-        self.settings.change(changes, is_default=is_default)
-        try:
-            self.save()
-        except StorageFailed:
-            self.settings.change(before, is_default=is_default)
-            raise
+        return {name: layer.get(name) for name in names}
 
     def offsets_topic(self) -> Topic | None:
         """``__consumer_offsets``, or None while nobody has asked for a coordinator."""
@@ -214,9 +293,14 @@ class Cluster:
     # -- configuration
 
     def _config(self, values: Mapping[str, Any]) -> TopicConfig:
-        return TopicConfig(values, self.settings, self.storage.durability)
+        return self._new_config(values) if values else self._config_without_own
+
+    def _new_config(self, values: Mapping[str, Any]) -> TopicConfig:
+        return TopicConfig(values, self._values_without_own, self.storage.durability)
 
     def _settings_changed(self) -> None:
+        self._values_without_own = values_without_own(self.settings)
+        self._config_without_own = self._new_config({})
         for topic in self.topics.values():
             topic.config = self._config(topic.config.own)
             self._apply_log_settings(topic)
@@ -236,15 +320,7 @@ class Cluster:
         self.state.sections["producer_id_limit"] = self._producer_id_limit
         self.state.sections["settings"] = self.settings.dynamic
         self.state.sections["default_settings"] = self.settings.dynamic_default
-        self.state.sections["topics"] = {
-            topic.name: {
-                "id": topic.id.hex(),
-                "config": topic.config.own,
-                "partitions": [{"replicas": p.replicas, "leader_epoch": p.leader_epoch} for p in topic.partitions],
-            }
-            for topic in self.topics.values()
-        }
-        self.state.save()
+        self.state.save(topic.stored() for topic in self.topics.values())
 
     def load(self) -> None:
         """Take up what an earlier process left; logs that hold something are opened."""
@@ -291,8 +367,7 @@ class Cluster:
             # The start of the process begins an epoch; a crash may have taken the end of what the last one wrote.
             partition.leader_epoch = each["leader_epoch"]
             topic.partitions.append(partition)
-        self.topics[name] = topic
-        self.topics_by_id[topic.id] = topic
+        self._enter(topic)
 
     def _remove_leftovers(self) -> None:
         known = {partition.name for partition in self.partitions()}
@@ -305,6 +380,7 @@ class Cluster:
 
     def close(self) -> dict[str, list[str]]:
         """Close all logs, each with its mark of a clean end; by reason, the partitions that could not be."""
+        _at_once(self._remove_logs(list(self._removals)))
         failed: dict[str, list[str]] = {}
         for partition in self.partitions():
             try:

@@ -20,6 +20,7 @@ def broker_named(node: Node, name: str) -> int | None:
         return None
     if not name.isascii() or not name.isdigit():
         raise RequestRefused(ErrorCode.INVALID_REQUEST, f"a node is named by its number, not by {name!r}")
-    if int(name) != node.id:
+    # With leading zeros one node would have any number of names.
+    if name != str(node.id):
         raise RequestRefused(ErrorCode.INVALID_REQUEST, f"this is node {node.id}, which cannot answer for node {name}")
-    return int(name)
+    return node.id

@@ -74,6 +74,8 @@ class Connection(asyncio.Protocol):
         self._is_in_line = False
         self.is_reading = True
         self._is_abandoned = False
+        # Whether the log has been told that this client asks for answers that are too long.
+        self.is_told_of_long_answers = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -87,7 +89,10 @@ class Connection(asyncio.Protocol):
         if refusal:
             self.close(refusal)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
+        # A client that goes away without a word is none of our business; whatever else ends a connection is told.
+        if exc is not None and self._transport is not None and not isinstance(exc, ConnectionError):
+            _log.info("lost connection of %s:%s: %s", self.peer_host, self.peer_port, exc)
         self._transport = None
         self._let_go()
 

@@ -3,18 +3,23 @@
 A handler returns the response, or None and keeps the context; then whoever finishes the work calls ``reply``. Each
 context is answered exactly once: a second answer is a bug and raises. An answer to a connection that is gone is
 dropped. The context itself is the token under which the coordinator knows a waiting request.
+
+An answer that may be long is written in slices, so that others are served meanwhile, and has a largest size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import Chunks
+from seamark.counts import number_text
 from seamark.errors import EncodeError
 from seamark.readable_log import readable_logger
-from seamark.wire.codec import encode_into
+from seamark.wire.codec import encode_in_steps, encode_into
+from seamark.wire.error_codes import ErrorCode
 from seamark.wire.headers import response_header_version
 from seamark.wire.schema import Message
 
@@ -27,6 +32,13 @@ _HEAD = Struct(">ii")
 # Size and correlation id; behind them, in the newer response header, the empty list of tagged fields.
 _FLEXIBLE_HEAD = Struct(">iix")
 
+# A request of more bytes than this may have a long answer, whatever it asks for.
+LONG_REQUEST_BYTES = 1 << 14
+# Without the records that a Fetch gives, which ``fetch.max.bytes`` limits. Kafka's frames end at 2 GiB, and common
+# clients take 100 MB.
+MAX_ANSWER_BYTES = 100 << 20
+_PIECES_PER_CHUNK = 4096
+
 
 class RequestContext:
     __slots__ = (
@@ -38,6 +50,7 @@ class RequestContext:
         "finish",
         "is_answer_dropped",
         "on_abandoned",
+        "request",
         "request_bytes",
         "started",
         "version",
@@ -60,6 +73,8 @@ class RequestContext:
         self.client_id = client_id
         self.started = started
         self.request_bytes = request_bytes
+        # Kept where the answer may be too long, to be refused then.
+        self.request: Message | None = None
         # What turns a coordinator's reply value into the response; set by a group handler before it waits.
         self.finish: Callable[[Any], Message] | None = None
         # Called once if the connection ends before the answer; what waits for this request may then forget it.
@@ -84,6 +99,9 @@ class RequestContext:
 
     def reply(self, response: Message) -> None:
         """Send the response, in its turn on this connection."""
+        if self.request_bytes > LONG_REQUEST_BYTES or self.endpoint.has_long_answers:
+            self.connection.node.slices.run(self._write_in_slices(response))
+            return
         pieces: list[Any] = [b""]
         try:
             encode_into(response, self.version, pieces.append)
@@ -97,6 +115,53 @@ class RequestContext:
         size = sum(map(len, pieces)) + (5 if is_flexible else 4)
         pieces[0] = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
         self._answer(pieces, size + 4)
+
+    def _write_in_slices(self, response: Message) -> Iterator[None]:
+        """The steps of ``reply``. Elements may be made on the way, so errors of all kinds are met here."""
+        chunks = Chunks()
+        limit = MAX_ANSWER_BYTES + self.endpoint.record_bytes(self.connection.node.settings)
+        try:
+            for _ in encode_in_steps(response, self.version, chunks.pieces.append):
+                yield
+                if not self.connection.is_open:
+                    return
+                chunks.join(_PIECES_PER_CHUNK)
+                if chunks.size > limit:
+                    break
+            chunks.join()
+        except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
+            _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)
+            self._refuse_instead(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        if chunks.size > limit:
+            self._refuse_too_long(limit)
+            return
+        is_flexible = response_header_version(type(response), self.version) > 0
+        size = chunks.size + (5 if is_flexible else 4)
+        head = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
+        self._answer(chunks.behind(head), size + 4)
+
+    def _refuse_too_long(self, limit: int) -> None:
+        connection = self.connection
+        if not connection.is_told_of_long_answers:
+            connection.is_told_of_long_answers = True
+            _log.warning(
+                "%s:%s asked by %s for more than %s bytes, the most that an answer may have, and was refused",
+                connection.peer_host,
+                connection.peer_port,
+                self.endpoint.api.name,
+                number_text(limit),
+            )
+        self._refuse_instead(ErrorCode.INVALID_REQUEST)
+
+    def _refuse_instead(self, code: ErrorCode) -> None:
+        """Answer with an error what could not be answered otherwise."""
+        request, self.request = self.request, None
+        if request is None:
+            # A refusal that cannot be written either.
+            self.hang_up("was owed an answer that could not be written")
+        else:
+            self.reply(self.endpoint.handler.refuse(request, self.version, code))
 
     def reply_value(self, value: Any) -> None:
         """Send what ``finish`` makes of a reply value."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import time
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.broker import handlers
-from seamark.broker.context import RequestContext
+from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
@@ -29,16 +30,22 @@ from seamark.wire.schema import Message, Versions
 if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.node import Node
+    from seamark.broker.settings import BrokerSettings
 
 _log = readable_logger("seamark.broker")
 
-# What one request may hold in its arrays; a commit of this many partitions is far beyond any client's.
-MAX_REQUEST_ELEMENTS = 1 << 20
+# What one request may hold in its arrays, all of them together. Reading, handling and answering an element takes some
+# microseconds, during which nobody else is served: this many take less than a quarter of a second. An API that serves
+# others meanwhile, and whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
+MAX_REQUEST_ELEMENTS = 1 << 15
+# Handling a request that took longer to be read than this waits for the next turn of the event loop.
+_LONG_DECODE_SECONDS = 0.01
 
 Frame = bytes | memoryview
 
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
+_FETCH = 1
 
 
 class Handler(Protocol):
@@ -49,6 +56,8 @@ class Handler(Protocol):
                  broker that keeps offsets of old clients in ZooKeeper
     ``handle``   answers at once, or returns None and lets ``context.reply`` be called later
     ``refuse``   the response in which everything that was asked for has this error
+    ``HAS_LONG_ANSWERS``  optional: a short request may be answered at length, so answers are written in slices
+    ``MAX_ELEMENTS``      optional: what a request may hold, if not ``MAX_REQUEST_ELEMENTS``
     """
 
     API: str
@@ -60,12 +69,14 @@ class Handler(Protocol):
 class Endpoint:
     """An API as this broker serves it."""
 
-    __slots__ = ("_decoders", "api", "handler", "header_versions", "versions")
+    __slots__ = ("_decoders", "api", "handler", "has_long_answers", "header_versions", "max_elements", "versions")
 
     def __init__(self, api: Api, handler: Handler, versions: Versions) -> None:
         self.api = api
         self.handler = handler
         self.versions = versions
+        self.has_long_answers: bool = getattr(handler, "HAS_LONG_ANSWERS", False)
+        self.max_elements: int = getattr(handler, "MAX_ELEMENTS", MAX_REQUEST_ELEMENTS)
         self.header_versions = {version: request_header_version(api.request, version) for version in versions}
         self._decoders: dict[int, Decoder] = {}
 
@@ -73,7 +84,12 @@ class Endpoint:
         found = self._decoders.get(version)
         if found is None:
             found = self._decoders[version] = decoder(self.api.request, version)
-        return found(frame, position, len(frame), MAX_REQUEST_ELEMENTS)
+        return found(frame, position, len(frame), self.max_elements)
+
+    def record_bytes(self, settings: BrokerSettings) -> int:
+        """How many bytes of records an answer may hold."""
+        largest: int = settings["fetch.max.bytes"] + settings["message.max.bytes"] if self.api.key == _FETCH else 0
+        return largest
 
 
 def load_endpoints(limits: Mapping[int, int] | None = None, *, has_zookeeper: bool = False) -> dict[int, Endpoint]:
@@ -121,6 +137,8 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
         correlation_id, client_id, position = _read_header(frame, endpoint.header_versions[version])
         # As in Kafka, bytes behind the last field are nobody's business: librdkafka sends three of them when it asks
         # for the metadata of all topics.
+        is_large = len(frame) > LONG_REQUEST_BYTES
+        started = time.monotonic() if is_large else 0.0
         request, _ = endpoint.decode(frame, position, version)
     except DecodeError as error:
         connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
@@ -130,12 +148,23 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     faults = node.faults
     if faults.is_active and faults.intercept(node, request, context):
         return
+    if is_large and time.monotonic() - started > _LONG_DECODE_SECONDS:
+        node.loop.call_soon(_run_if_wanted, node, request, context)
+        return
     run(node, request, context)
+
+
+def _run_if_wanted(node: Node, request: Message, context: RequestContext) -> None:
+    if context.connection.is_open:
+        run(node, request, context)
 
 
 def run(node: Node, request: Message, context: RequestContext) -> None:
     """Call the handler; also the way back in for a request that a fault held up."""
-    handler = context.endpoint.handler
+    endpoint = context.endpoint
+    handler = endpoint.handler
+    if endpoint.has_long_answers or context.request_bytes > LONG_REQUEST_BYTES:
+        context.request = request
     try:
         response = handler.handle(node, request, context)
         if response is not None:

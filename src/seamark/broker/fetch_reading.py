@@ -34,9 +34,11 @@ DEBUGGING_CONSUMER = -2
 class FetchRead:
     """What one pass over the partitions of a fetch gave."""
 
-    __slots__ = ("byte_count", "is_final", "moved", "outcomes", "partitions")
+    __slots__ = ("byte_count", "is_final", "left", "moved", "outcomes", "partitions")
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int) -> None:
+        # How many bytes may still be given.
+        self.left = max_bytes
         self.outcomes: list[tuple[FetchedPartition, FetchResponsePartition]] = []
         # The partitions that can give more later.
         self.partitions: list[Partition] = []
@@ -60,35 +62,37 @@ class PartitionReader:
 
     def read(self, wanted: list[FetchedPartition], max_bytes: int) -> FetchRead:
         """Read all partitions in their order."""
-        read = FetchRead()
-        left = max_bytes
+        read = FetchRead(max_bytes)
         for each in wanted:
-            found = self._find(each)
-            if isinstance(found, ErrorCode):
-                read.is_final = True
-                read.outcomes.append((each, failed_partition(each.index, found)))
-                continue
-            if found.leader != self._node.id:
-                # A client that knows an older epoch than this is told so, one that knows none that it is wrong here.
-                code = self._epoch_error(found, each) or ErrorCode.NOT_LEADER_OR_FOLLOWER
-                self._fail(read, each, code, found)
-                continue
-            code = self._epoch_error(found, each)
-            if code:
-                self._fail(read, each, code, found)
-                continue
-            outcome = self._read_one(found, each, left, must_give=read.byte_count == 0)
-            if outcome.error_code:
-                read.is_final = True
-            else:
-                read.partitions.append(found)
-                size = len(outcome.records or b"")
-                read.byte_count += size
-                left = max(0, left - size)
-                if outcome.diverging_epoch.end_offset >= 0:
-                    read.is_final = True
-            read.outcomes.append((each, outcome))
+            self.add(read, each)
         return read
+
+    def add(self, read: FetchRead, wanted: FetchedPartition) -> None:
+        """Read one more partition."""
+        found = self._find(wanted)
+        if isinstance(found, ErrorCode):
+            read.is_final = True
+            read.outcomes.append((wanted, failed_partition(wanted.index, found)))
+            return
+        code = self._epoch_error(found, wanted)
+        if found.leader != self._node.id:
+            # A client that knows an older epoch than this is told so, one that knows none that it is wrong here.
+            self._fail(read, wanted, code or ErrorCode.NOT_LEADER_OR_FOLLOWER, found)
+            return
+        if code:
+            self._fail(read, wanted, code, found)
+            return
+        outcome = self._read_one(found, wanted, read.left, must_give=read.byte_count == 0)
+        if outcome.error_code:
+            read.is_final = True
+        else:
+            read.partitions.append(found)
+            size = len(outcome.records or b"")
+            read.byte_count += size
+            read.left = max(0, read.left - size)
+            if outcome.diverging_epoch.end_offset >= 0:
+                read.is_final = True
+        read.outcomes.append((wanted, outcome))
 
     def _find(self, wanted: FetchedPartition) -> Partition | ErrorCode:
         cluster = self._node.cluster

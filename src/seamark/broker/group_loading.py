@@ -34,7 +34,7 @@ _TURN_SECONDS = 0.004
 _RECORDS_PER_STEP = 200
 
 
-def _batches(
+def read_batches(
     log: Log, buffer_bytes: int, unreadable: Callable[[int, DecodeError], None]
 ) -> Iterator[Iterable[LogRecord]]:
     """The records of the log, batch by batch; ``unreadable`` is told of a batch that is whole and cannot be read."""
@@ -77,7 +77,7 @@ class Load:
         try:
             # A partition that was never written to has no log, and reading must not make one.
             if self._source.is_open:
-                for batch in _batches(self._source.log, self._buffer_bytes, self._leave_out):
+                for batch in read_batches(self._source.log, self._buffer_bytes, self._leave_out):
                     for record in batch:
                         entries[record.key] = record.value
                     yield
@@ -101,7 +101,7 @@ class Load:
         """One line about all records that were skipped; to say where one is, the log is read again up to there."""
         offset = None
         try:
-            for batch in _batches(self._source.log, self._buffer_bytes, _told_before):
+            for batch in read_batches(self._source.log, self._buffer_bytes, _told_before):
                 offset = next((each.offset for each in batch if skipped.has(each.key, each.value)), None)
                 if offset is not None:
                     break

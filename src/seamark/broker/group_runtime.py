@@ -28,7 +28,7 @@ from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
-from seamark.counts import counted
+from seamark.counts import counted, some_of
 from seamark.readable_log import readable_logger
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -306,6 +306,6 @@ class _Forgetting:
 
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
-            _log.warning("offsets of %s were not removed: %s", ", ".join(self._names), reply.error.name)
+            _log.warning("offsets of %s were not removed: %s", some_of(self._names), reply.error.name)
         elif reply.removed:
-            _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), ", ".join(self._names))
+            _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), some_of(self._names))

@@ -82,6 +82,7 @@ class Leadership:
         """Make a running node the leader, replica or not; one that leads already begins a new epoch."""
         if leader not in partition.replicas:
             partition.replicas = [*partition.replicas[:-1], leader]
+            partition.topic.changed()
         self._refresh_replicas(partition, leader, self.running)
         self._move(partition, leader)
 
@@ -102,6 +103,7 @@ class Leadership:
             self._tell_lost(partition)
         partition.leader = leader
         partition.leader_epoch += 1
+        partition.topic.changed()
         if leader != NO_LEADER:
             partition.epochs.begin(partition.leader_epoch, partition.log_end)
             for part in self._nodes[leader].parts:

@@ -33,8 +33,8 @@ _BACKLOG = 1024
 class Node:
     """Owned by the event loop's thread.
 
-    ``endpoints``, ``settings``, ``clock``, ``timers``, ``faults``, ``security``, ``log_limits`` and ``cluster`` are
-    shared by all nodes.
+    ``endpoints``, ``settings``, ``clock``, ``timers``, ``slices``, ``faults``, ``security``, ``log_limits`` and
+    ``cluster`` are shared by all nodes.
     """
 
     # Set by ``node_parts``.
@@ -48,6 +48,7 @@ class Node:
         self.settings = server.settings
         self.clock = server.clock
         self.timers = server.timers
+        self.slices = server.slices
         self.faults = server.faults
         self.security = server.security
         self.log_limits = server.log_limits

@@ -175,9 +175,12 @@ class Partition:
         if self._log is not None:
             self._log.close()
 
-    def delete(self) -> None:
+    def retire(self) -> None:
+        """The topic was deleted: nobody is served any more, while the log is still to be removed."""
         self.is_deleted = True
         self._storage.forget(self)
+        self.changed()
+
+    def delete_log(self) -> None:
         if self._log is not None:
             self._storage.delete_log(self, self._log)
-        self.changed()

@@ -10,14 +10,19 @@ RequestRefused(code, reason)
 
 from __future__ import annotations
 
+from seamark.counts import shortened
 from seamark.errors import SeamarkError
 from seamark.wire.error_codes import ErrorCode
+
+# What a client sent may be in a sentence, and no answer has room for all that a client may send.
+_LONGEST_REASON = 1000
 
 
 class RequestRefused(SeamarkError):
     """Raised by what handlers call; a handler turns it into its response."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
+        reason = shortened(reason, _LONGEST_REASON)
         super().__init__(reason)
         self.code = code
         self.reason = reason

@@ -61,6 +61,10 @@ class Session:
     def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:  # noqa: ARG002
         return True
 
+    def authorize_some(self, operation: Operation, resource_type: ResourceType) -> bool:  # noqa: ARG002
+        """May the client do this to some resource of the type?"""
+        return True
+
     def take_token(self, connection: Connection, token: bytes) -> None:  # noqa: ARG002
         """Take a frame that came while ``expects_token``."""
         raise AssertionError("a session without SASL expects no token")
@@ -115,6 +119,12 @@ class GuardedSession(Session):
         if not decision:
             self._gatekeeper.counts.denials += 1
         return decision
+
+    def authorize_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        acls = self._gatekeeper.acls
+        if acls is None or self.is_unrestricted:
+            return True
+        return acls.allows_some(self.principal, self.host, operation, resource_type)
 
     def _tell(self, decision: bool, operation: Operation, resource_type: ResourceType, name: str) -> None:
         asked = f"{operation.name} on {resource_type.name}"

@@ -29,6 +29,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
+from seamark.broker.slices import Slices
 from seamark.broker.slow_lane import SlowLane
 from seamark.broker.topics import OFFSETS_TOPIC
 from seamark.broker.upkeep import Upkeep
@@ -92,10 +93,11 @@ class BrokerServer:
         self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
+        self.slices = Slices(loop)
         self.slow_lane = SlowLane(loop)
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)
-        self.cluster = Cluster(self.settings, self.storage)
+        self.cluster = Cluster(self.settings, self.storage, self.slices.run)
         self.faults = Faults(self, call)
         self.nodes: list[Node] = self.cluster.nodes
         for number, listener in enumerate(listeners):

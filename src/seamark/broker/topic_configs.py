@@ -150,8 +150,13 @@ def _max_decompressed_bytes(max_message_bytes: int) -> int:
     return min(max(LEAST_DECOMPRESSED_BYTES, _GROWTH * max_message_bytes), DEFAULT_MAX_DECOMPRESSED)
 
 
+def values_without_own(settings: BrokerSettings) -> dict[str, Any]:
+    """The values of all keys for a topic that sets none of them."""
+    return {name: effective(key, {}, settings).value for name, key in TOPIC_KEYS.items()}
+
+
 class TopicConfig:
-    """What a topic's configuration comes down to."""
+    """What a topic's configuration comes down to: its own values, and those it has without them."""
 
     __slots__ = (
         "is_compacted",
@@ -166,9 +171,9 @@ class TopicConfig:
         "segment_bytes",
     )
 
-    def __init__(self, own: Mapping[str, Any], settings: BrokerSettings, durability: Durability) -> None:
+    def __init__(self, own: Mapping[str, Any], others: Mapping[str, Any], durability: Durability) -> None:
         self.own = dict(own)
-        values = {name: effective(key, own, settings).value for name, key in TOPIC_KEYS.items()}
+        values = {**others, **own}
         self.max_message_bytes: int = values["max.message.bytes"]
         self.min_insync_replicas: int = values["min.insync.replicas"]
         self.segment_bytes: int = values["segment.bytes"]

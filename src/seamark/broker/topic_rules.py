@@ -1,24 +1,28 @@
 """The rules by which topics are made and given more partitions, as Kafka's controller checks them.
 
-``plan_…`` checks and works out replicas without changing anything, which is also what ``validate_only`` asks for.
+``plan_…`` checks and works out replicas without changing anything, which is also what ``validate_only`` asks for. What
+one request may change is limited, as in Kafka, whose controller refuses more than 10,000 records at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seamark.broker.cluster import Cluster
 from seamark.broker.leadership import spread
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.topic_configs import parse_topic_configs
-from seamark.broker.topics import OFFSETS_TOPIC, Topic, check_collision, check_name
-from seamark.counts import counted
+from seamark.broker.topics import OFFSETS_TOPIC, Topic, check_collision, check_name, metric_name
+from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.wire.error_codes import ErrorCode
 
-# More would make one request take seconds; who needs that many needs a cluster.
-MOST_PARTITIONS = 10_000
+# What a request may make, change or remove: topics, partitions, configuration values, access rules.
+MOST_CHANGES = 10_000
+# How many partitions a Metadata request makes that asks about topics which do not exist. More topics than that take
+# more requests; clients ask again by themselves.
+MOST_MADE_BY_METADATA = 1000
 
 
 class TopicPlan(NamedTuple):
@@ -40,12 +44,17 @@ def plan_topic(
     replication_factor: int,
     assignments: Mapping[int, Sequence[int]],
     configs: Mapping[str, str | None],
+    beside: Mapping[str, str] | None = None,
 ) -> TopicPlan:
-    """Check a new topic; -1 stands for the broker's defaults. RequestRefused says what is wrong."""
+    """Check a new topic; -1 stands for the broker's defaults. RequestRefused says what is wrong.
+
+    ``beside`` has the names of topics that are planned with it, by what metrics make of them.
+    """
     check_name(name)
     if name in cluster.topics:
         raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
-    check_collision(name, cluster.topics)
+    check_collision(name, cluster.topics_by_metric_name)
+    check_collision(name, beside or {})
     if assignments:
         if partition_count != -1 or replication_factor != -1:
             raise RequestRefused(
@@ -84,9 +93,18 @@ def _spread(cluster: Cluster, name: str, partition_count: int, replication_facto
 
 
 def _check_count(partition_count: int) -> None:
-    if partition_count > MOST_PARTITIONS:
-        raise RequestRefused(
-            ErrorCode.INVALID_PARTITIONS, f"at most {MOST_PARTITIONS} partitions are made at once here"
+    if partition_count > MOST_CHANGES:
+        raise TooManyChanges
+
+
+class TooManyChanges(RequestRefused):
+    """A request changes too much at once, and is refused as Kafka does: with all that is in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request may make, change or remove {number_text(MOST_CHANGES)} topics, partitions and values: "
+            "send several",
         )
 
 
@@ -149,8 +167,9 @@ def plan_partitions(
     return [list(each) for each in assignments]
 
 
-def create_planned(cluster: Cluster, plan: TopicPlan) -> Topic:
-    return cluster.create_topic(plan.name, plan.replicas, plan.configs)
+def create_planned(cluster: Cluster, plans: Iterable[TopicPlan]) -> list[Topic]:
+    """Make topics with one change of the cluster's state, all of them or with StorageFailed none."""
+    return cluster.create_topics([(plan.name, plan.replicas, plan.configs) for plan in plans])
 
 
 def create_checked(
@@ -161,14 +180,35 @@ def create_checked(
         if not isinstance(number, int):
             raise UsageError(f"cannot create topic {name!r}: {what} is a whole number, not {number!r}")
     try:
-        create_planned(cluster, plan_topic(cluster, name, partition_count, replication_factor, {}, configs))
+        create_planned(cluster, [plan_topic(cluster, name, partition_count, replication_factor, {}, configs)])
     except RequestRefused as refusal:
         raise UsageError(f"cannot create topic {name!r}: {refusal.reason}") from None
 
 
-def create_automatically(cluster: Cluster, name: str) -> None:
-    """Make a topic that a client asked about, with the broker's defaults; RequestRefused for a name that cannot be."""
-    if name == OFFSETS_TOPIC:
-        cluster.create_offsets_topic()
-    else:
-        create_planned(cluster, plan_topic(cluster, name, -1, -1, {}, {}))
+def create_automatically(cluster: Cluster, names: Iterable[str]) -> dict[str, ErrorCode]:
+    """Make topics that a client asked about, with the broker's defaults; of those that are not made, why.
+
+    Those that are too many for one request are LEADER_NOT_AVAILABLE, upon which every client asks again.
+    """
+    refused: dict[str, ErrorCode] = {}
+    plans: list[TopicPlan] = []
+    beside: dict[str, str] = {}
+    count = 0
+    for name in names:
+        if count >= MOST_MADE_BY_METADATA:
+            refused[name] = ErrorCode.LEADER_NOT_AVAILABLE
+            continue
+        try:
+            if name == OFFSETS_TOPIC:
+                cluster.create_offsets_topic()
+                continue
+            plan = plan_topic(cluster, name, -1, -1, {}, {}, beside)
+        except RequestRefused as refusal:
+            refused[name] = refusal.code
+        else:
+            plans.append(plan)
+            beside[metric_name(name)] = name
+            count += len(plan.replicas)
+    if plans:
+        create_planned(cluster, plans)
+    return refused

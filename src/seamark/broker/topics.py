@@ -6,8 +6,9 @@ and underscores cannot both exist, since metrics would mix them up.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from seamark.broker.refusals import RequestRefused
@@ -27,7 +28,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 class Topic:
     """``id`` is sixteen bytes; a topic made again under the same name has another one."""
 
-    __slots__ = ("config", "id", "is_internal", "name", "partitions")
+    __slots__ = ("_stored", "config", "id", "is_internal", "name", "partitions")
 
     def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
         self.name = name
@@ -35,9 +36,25 @@ class Topic:
         self.config = config
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: list[Partition] = []
+        self._stored: str | None = None
 
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def stored(self) -> str:
+        """The topic's entry in the state file: its name and what outlives the process, as JSON."""
+        if self._stored is None:
+            content = {
+                "id": self.id.hex(),
+                "config": self.config.own,
+                "partitions": [{"replicas": p.replicas, "leader_epoch": p.leader_epoch} for p in self.partitions],
+            }
+            self._stored = f"{json.dumps(self.name)}: {json.dumps(content)}"
+        return self._stored
+
+    def changed(self) -> None:
+        """Something of what is stored is another now."""
+        self._stored = None
 
 
 def check_name(name: str) -> None:
@@ -58,14 +75,16 @@ def check_name(name: str) -> None:
         raise RequestRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
+def metric_name(name: str) -> str:
+    """What metrics make of a topic's name."""
+    return name.replace(".", "_")
+
+
+def check_collision(name: str, by_metric_name: Mapping[str, str]) -> None:
     """Refuse a name that equals another one but for dots and underscores."""
-    if "." not in name and "_" not in name:
-        return
-    plain = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == plain:
-            raise RequestRefused(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{name!r} and the topic {other!r} differ only in dots and underscores",
-            )
+    other = by_metric_name.get(metric_name(name), name)
+    if other != name:
+        raise RequestRefused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{name!r} and the topic {other!r} differ only in dots and underscores",
+        )

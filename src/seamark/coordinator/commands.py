@@ -7,8 +7,8 @@ own answer depends on it. ``group_id`` may be None, as on the wire, and is answe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -157,12 +157,16 @@ class DescribeGroups:
     missing_is_error: bool = True
 
 
-@dataclass(slots=True)
 class ListGroups:
-    """Empty filters match everything; names are compared without case."""
+    """Empty filters match everything; names are compared without case, and kept in small letters: once for all
+    shards.
+    """
 
-    states: Sequence[str] = field(default=())
-    types: Sequence[str] = field(default=())
+    __slots__ = ("states", "types")
+
+    def __init__(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> None:
+        self.states = frozenset(map(str.lower, states))
+        self.types = frozenset(map(str.lower, types))
 
 
 @dataclass(slots=True)

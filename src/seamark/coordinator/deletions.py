@@ -18,6 +18,7 @@ from seamark.coordinator.records import GroupRemoved, OffsetCommitted, OffsetRem
 from seamark.coordinator.replies import DeleteGroupsReply, DeleteOffsetsReply, ForgetReply, Reply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import DELETE_ANSWERS, State
+from seamark.counts import some_of
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -82,7 +83,7 @@ def delete_groups(state: ShardState, command: DeleteGroups, token: Token, now_ms
     if not doomed:
         effects.replies.append((token, reply))
         return
-    effects.info("groups_deleted", "", f"deleting groups {', '.join(group.group_id for group in doomed)}")
+    effects.info("groups_deleted", "", f"deleting groups {some_of([group.group_id for group in doomed])}")
 
     def refuse(code: ErrorCode) -> Reply:
         return DeleteGroupsReply([(each, code if old is ErrorCode.NONE else old) for each, old in codes.items()])
@@ -101,11 +102,12 @@ def forget_topics(state: ShardState, command: ForgetTopics, token: Token, now_ms
     for group in state.groups.values():
         if group.is_being_removed:
             continue
-        known = {*group.offsets, *unsettled.get(group.group_id, ())}
-        gone = sorted(each for each in known if each[0] in topics)
+        gone = [each for each in group.offsets if each[0] in topics]
+        if group.group_id in unsettled:
+            gone += [each for each in unsettled[group.group_id] if each[0] in topics]
         if gone:
             touched.append(group)
-            records += [OffsetRemoved(group.group_id, topic, partition) for topic, partition in gone]
+            records += [OffsetRemoved(group.group_id, topic, partition) for topic, partition in sorted(set(gone))]
     reply = ForgetReply(removed=len(records))
     if not records:
         effects.replies.append((token, reply))

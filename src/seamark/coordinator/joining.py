@@ -26,6 +26,10 @@ from seamark.coordinator.static_members import replace_static_member
 from seamark.coordinator.timers import restart_session
 from seamark.wire.error_codes import ErrorCode
 
+# Characters of the client's name at the start of a member id. With all that a name may have the id would have more
+# bytes than a text on the wire.
+_LONGEST_PREFIX = 8000
+
 
 def join(state: ShardState, command: JoinGroup, token: Token, now_ms: int, effects: Effects) -> None:
     group_id = command.group_id or ""
@@ -87,7 +91,8 @@ def _join_first_time(
     effects: Effects,
 ) -> None:
     instance_id = command.instance_id
-    new_id = f"{command.client_id if instance_id is None else instance_id}-{state.make_id()}"
+    prefix = command.client_id if instance_id is None else instance_id
+    new_id = f"{prefix[:_LONGEST_PREFIX]}-{state.make_id()}"
     if instance_id is not None and instance_id in group.static_ids:
         replace_static_member(state, group, command, protocols, new_id, token, now_ms, effects)
     elif instance_id is None and command.require_known_member_id:

@@ -12,6 +12,7 @@ from seamark.coordinator.groups import Group
 from seamark.coordinator.replies import DescribedGroup, DescribedMember, DescribeReply, ListedGroup, ListReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
+from seamark.counts import shortened
 from seamark.wire.error_codes import ErrorCode
 
 GROUP_TYPE = "classic"
@@ -31,7 +32,7 @@ def _describe_one(state: ShardState, group_id: str | None, command: DescribeGrou
         # v6 is the first version that can tell a group that never was from one that has died.
         if command.missing_is_error:
             missing.error = ErrorCode.GROUP_ID_NOT_FOUND
-            missing.error_message = f"Group {group_id} not found."
+            missing.error_message = f"Group {shortened(group_id)} not found."
         return missing
     # Between generations the protocol and the subscriptions are about to change, so only Stable tells them.
     protocol = group.protocol if group.state is State.STABLE else None
@@ -55,11 +56,10 @@ def _describe_one(state: ShardState, group_id: str | None, command: DescribeGrou
 
 
 def list_groups(state: ShardState, command: ListGroups, token: Token, _now_ms: int, effects: Effects) -> None:
-    states = {name.lower() for name in command.states}
-    types = {name.lower() for name in command.types}
+    states = command.states
     reply = ListReply()
     effects.replies.append((token, reply))
-    if types and GROUP_TYPE not in types:
+    if command.types and GROUP_TYPE not in command.types:
         return
     for group in state.groups.values():
         name = group.effective_state.value

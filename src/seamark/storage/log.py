@@ -125,8 +125,7 @@ class Log:
         Raises ``DecodeError`` for bytes that are not sound batches, ``DiskFull`` and ``StorageFailed`` when the disk
         refuses, ``WritesStopped`` after a failure that left its content unknown. In each case nothing was appended.
         """
-        if self._stopped is not None or self._is_closed:
-            raise self._refusal()
+        self._check_writable()
         append_time_ms = now_ms if self.settings.log_append_time else None
         base_offset = self._log_end
         content, next_offset, largest_ms, largest_at = admit(

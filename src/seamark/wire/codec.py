@@ -8,7 +8,7 @@ thread; two threads that meet at a first use compile twice and keep one result.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from seamark.errors import EncodeError, OutOfRange, TrailingBytes, UnknownVersion
@@ -25,9 +25,12 @@ MAX_ELEMENTS = 1 << 22
 Decoder = Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]
 # (message, append) -> None: hands the pieces of the encoding to append, in order
 Encoder = Callable[[Any, Callable[[bytes], None]], None]
+# The same as a generator, which stops behind each element of an array
+EncoderInSteps = Callable[[Any, Callable[[bytes], None]], Iterator[None]]
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
+_encoders_in_steps: dict[tuple[type[Message], int], EncoderInSteps] = {}
 
 M = TypeVar("M", bound=Message)
 
@@ -66,6 +69,24 @@ def encode_into(message: Message, version: int, append: Callable[[bytes], None])
         raise
     except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise explain(message, version, error) from None
+
+
+def encode_in_steps(message: Message, version: int, append: Callable[[bytes], None]) -> Iterator[None]:
+    """As ``encode_into``, a little with each step, for a message that is too long to be written at one go.
+
+    An array may be anything that has a length and gives as many elements, such as ``lazily`` makes.
+    """
+    cls = type(message)
+    run = _encoders_in_steps.get((cls, version))
+    if run is None:
+        if version not in cls.versions:
+            raise OutOfRange(f"{cls.__name__}.version", version, f"is not one of {cls.versions!r}")
+        source = encoder_source(cls, version, in_steps=True)
+        run = _encoders_in_steps[cls, version] = _build(f"encode_{cls.__name__}_v{version}_in_steps", *source)
+    try:
+        yield from run(message, append)
+    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise explain(message, version, error) from error
 
 
 def decoder(cls: type[Message], version: int) -> Decoder:

@@ -15,11 +15,17 @@ from seamark.wire import primitives
 from seamark.wire.schema import Array, Field, Fixed, Kind, Message, Struct, StructMeta, Variable
 
 
-def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    """Source defining ``encode(message, append)``, and the names it uses."""
-    writer = _EncoderWriter(version, flexible=version in cls.flexible)
+def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
+    """Source defining ``encode(message, append)``, and the names it uses.
+
+    ``in_steps`` makes it a generator that stops behind each element of each array that is written in a loop.
+    """
+    writer = _EncoderWriter(version, flexible=version in cls.flexible, in_steps=in_steps)
     writer.struct(cls, "message", cls.__name__)
     writer.flush()
+    if in_steps:
+        # Makes a generator of one without arrays, too.
+        writer.line("yield")
     body = "\n".join(writer.lines) or "    pass"
     return f"def encode(message, append):\n{body}\n", writer.names
 
@@ -77,9 +83,10 @@ _PACK_CODES = {"?": "b"}
 
 
 class _EncoderWriter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
         self.version = version
         self.flexible = flexible
+        self.in_steps = in_steps
         self.lines: list[str] = []
         self.names: dict[str, Any] = dict(_NAMES)
         self.indent = 1
@@ -187,6 +194,8 @@ class _EncoderWriter:
         else:
             self.value(element, item, path + "[]", nullable=False, compact=compact)
         self.flush()
+        if self.in_steps:
+            self.line("yield")
         self.indent -= 1
 
     def nullable_struct(self, kind: type[Struct], expression: str, path: str) -> None:

@@ -116,6 +116,20 @@ def more_partitions(r: Recorder) -> None:
         r.ask("Metadata", 9, "afterwards", topics=[{"name": name}], allow_auto_topic_creation=False)
 
 
+def too_much_at_once(r: Recorder) -> None:
+    """Kafka's controller refuses what would be more than 10,000 records, with all that is in the request.
+
+    CreatePartitions is not asked: Kafka answers UNKNOWN_SERVER_ERROR there, where ours says POLICY_VIOLATION again.
+    """
+    few, many = r.name("few"), r.name("many")
+    for note, topics in {
+        "as many partitions as records": [topic_fields(many, 10_000)],
+        "far too many partitions": [topic_fields(few), topic_fields(many, 1_000_000)],
+    }.items():
+        r.ask("CreateTopics", 7, note, topics=topics, timeout_ms=10_000)
+    r.ask("Metadata", 9, "nothing was made", topics=[{"name": few}, {"name": many}], allow_auto_topic_creation=False)
+
+
 def configs(r: Recorder) -> None:
     name = r.create_topic("configured")
     for version in range(1, 5):
@@ -280,6 +294,7 @@ SCRIPTS: tuple[Callable[[Recorder], None], ...] = (
     creates,
     deletes,
     more_partitions,
+    too_much_at_once,
     configs,
     metadata,
     auto_creation,

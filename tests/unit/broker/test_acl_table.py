@@ -194,3 +194,29 @@ def test_the_arranged_rules_decide_as_all_rules_looked_at_one_by_one(kept, remov
     assert set(table) == left
     for question in asked:
         assert table.allows(*question) == decided_naively(left, is_open, *question), question
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ([], False),
+        ([Acl("User:alice", "WRITE", "TOPIC", "orders")], True),
+        ([Acl("User:*", "ALL", "TOPIC")], True),
+        ([Acl("User:alice", "WRITE", "TOPIC", "o", pattern="PREFIXED")], True),
+        ([Acl("User:bob", "WRITE", "TOPIC", "orders")], False),
+        ([Acl("User:alice", "READ", "TOPIC", "orders")], False),
+        ([Acl("User:alice", "WRITE", "GROUP", "orders")], False),
+        ([Acl("User:alice", "WRITE", "TOPIC", "orders", host="10.0.0.1")], False),
+        ([Acl(ALICE, "WRITE", "TOPIC", "orders"), Acl(ALICE, "WRITE", "TOPIC", permission="DENY")], False),
+        (
+            [
+                Acl("User:alice", "WRITE", "TOPIC", "orders"),
+                Acl("User:alice", "ALL", "TOPIC", "or", pattern="PREFIXED", permission="DENY"),
+            ],
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_right_to_some_resource_is_found_without_looking_at_the_resources(rules, may):
+    table = AclTable(rules)
+    assert table.allows_some("User:alice", "127.0.0.1", Operation.WRITE, ResourceType.TOPIC) is may

@@ -92,8 +92,7 @@ def ask(
         world.settle()
         answer = context.answer
     assert answer is not None
-    answer.encode(version)
-    found = plain(answer, version)
+    found = plain(type(answer).decode(answer.encode(version), version), version)
     assert isinstance(found, dict)
     return found
 

@@ -1,17 +1,19 @@
 """ConsumerGroupDescribe: groups of the newer protocol, of which there are none here.
 
 Every group is answered GROUP_ID_NOT_FOUND, as Kafka answers for a classic group; clients then ask by DescribeGroups.
-A group of another coordinator is answered as there.
+A group of another coordinator is answered as there, and one that is named more than once is answered once.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from seamark.broker.group_questions import described
 from seamark.broker.operations import Operation, ResourceType
-from seamark.coordinator import commands
-from seamark.coordinator.replies import DescribeReply
+from seamark.broker.slices import counted_lazily
+from seamark.coordinator.replies import DescribedGroup
+from seamark.counts import shortened
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -26,41 +28,33 @@ if TYPE_CHECKING:
 API = "ConsumerGroupDescribe"
 VERSIONS = "0-1"
 
-Answer = tuple[str, ErrorCode, str | None]
+HAS_LONG_ANSWERS = True
 
 
-def handle(
-    node: Node, request: ConsumerGroupDescribeRequest, context: RequestContext
-) -> ConsumerGroupDescribeResponse | None:
-    denied: list[Answer] = []
+def handle(node: Node, request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
+    denied: list[DescribedGroup] = []
     allowed: list[str | None] = []
-    for group_id in request.group_ids:
+    for group_id in dict.fromkeys(request.group_ids):
         if context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             allowed.append(group_id)
         else:
-            denied.append((group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None))
-    context.finish = partial(_respond, denied)
-    node.groups.submit(commands.DescribeGroups(allowed, missing_is_error=True), context)
-    return None
-
-
-def _respond(denied: list[Answer], reply: DescribeReply) -> ConsumerGroupDescribeResponse:
-    answers = list(denied)
-    for group in reply.groups:
-        name = group.group_id or ""
-        if group.error is ErrorCode.NONE:
-            answers.append((name, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} is not a consumer group."))
-        else:
-            answers.append((name, group.error, group.error_message))
-    return _response(answers)
-
-
-def _response(answers: list[Answer]) -> ConsumerGroupDescribeResponse:
+            denied.append(DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    found = map(_as_no_consumer_group, described(node.groups, allowed, missing_is_error=True))
     return ConsumerGroupDescribeResponse(
-        groups=[
-            ConsumerGroupDescribeResponseGroup(group_id=group_id, error_code=code, error_message=message)
-            for group_id, code, message in answers
-        ]
+        groups=counted_lazily(len(denied) + len(allowed), map(_answer, chain(denied, found)))
+    )
+
+
+def _as_no_consumer_group(group: DescribedGroup) -> DescribedGroup:
+    if group.error is ErrorCode.NONE:
+        sentence = f"Group {shortened(group.group_id or '')} is not a consumer group."
+        return DescribedGroup(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, error_message=sentence)
+    return group
+
+
+def _answer(group: DescribedGroup) -> ConsumerGroupDescribeResponseGroup:
+    return ConsumerGroupDescribeResponseGroup(
+        group_id=group.group_id or "", error_code=group.error, error_message=group.error_message
     )
 
 
@@ -69,4 +63,6 @@ def refuse(
     version: int,  # noqa: ARG001
     code: ErrorCode,
 ) -> ConsumerGroupDescribeResponse:
-    return _response([(group_id, code, None) for group_id in request.group_ids])
+    return ConsumerGroupDescribeResponse(
+        groups=[_answer(DescribedGroup(group_id, code)) for group_id in dict.fromkeys(request.group_ids)]
+    )

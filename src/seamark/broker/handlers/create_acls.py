@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from seamark.broker.acl_rules import Acl, PatternType, PermissionType
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.errors import ConfigError
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.create_acls import (
@@ -31,6 +32,9 @@ def handle(node: Node, request: CreateAclsRequest, context: RequestContext) -> C
     if any(map(_is_filter, request.creations)):
         # What only filters may have makes Kafka's broker fail, and with it the whole request.
         return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    if len(request.creations) > MOST_CHANGES:
+        refusal = TooManyChanges()
+        return _all(request, refusal.code, refusal.reason)
     rules: list[Acl] = []
     results = []
     for creation in request.creations:

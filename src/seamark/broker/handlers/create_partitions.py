@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from seamark.broker.cluster import require_topic
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.topic_rules import plan_partitions
+from seamark.broker.slices import lazily
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, plan_partitions
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.create_partitions import (
@@ -21,6 +22,7 @@ from seamark.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from seamark.broker.context import RequestContext
     from seamark.broker.node import Node
+    from seamark.broker.topics import Topic
 
 API = "CreatePartitions"
 VERSIONS = "0-3"
@@ -28,36 +30,52 @@ VERSIONS = "0-3"
 
 def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     counts = Counter(topic.name for topic in request.topics)
-    response = CreatePartitionsResponse()
+    outcomes: dict[str, RequestRefused | None] = {}
+    plans: list[tuple[Topic, list[list[int]]]] = []
+    changes = len(counts)
     for wanted in {topic.name: topic for topic in request.topics}.values():
-        result = CreatePartitionsResponseResult(name=wanted.name)
-        response.results.append(result)
+        if changes > MOST_CHANGES:
+            break
         try:
-            _add(node, wanted, context, is_repeated=counts[wanted.name] > 1, is_dry_run=request.validate_only)
+            topic, replicas = _plan(node, wanted, context, is_repeated=counts[wanted.name] > 1)
+        except TooManyChanges:
+            changes = MOST_CHANGES + 1
+            break
         except RequestRefused as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.reason
+            outcomes[wanted.name] = refusal
+            continue
+        outcomes[wanted.name] = None
+        plans.append((topic, replicas))
+        changes += len(replicas)
+    if changes > MOST_CHANGES:
+        outcomes = dict.fromkeys(counts, TooManyChanges())
+        plans.clear()
+    if plans and not request.validate_only:
+        try:
+            node.cluster.add_partitions_to(plans)
         except StorageFailed as error:
-            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
-    return response
+            failed = RequestRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            outcomes |= dict.fromkeys((topic.name for topic, _ in plans), failed)
+    return CreatePartitionsResponse(results=lazily(_answer, outcomes.items()))
 
 
-def _add(
-    node: Node,
-    wanted: CreatePartitionsRequestTopic,
-    context: RequestContext,
-    *,
-    is_repeated: bool,
-    is_dry_run: bool,
-) -> None:
+def _plan(
+    node: Node, wanted: CreatePartitionsRequestTopic, context: RequestContext, *, is_repeated: bool
+) -> tuple[Topic, list[list[int]]]:
     if is_repeated:
         raise RequestRefused(ErrorCode.INVALID_REQUEST, "the topic is named more than once")
     if not context.may(Operation.ALTER, ResourceType.TOPIC, wanted.name):
         raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not alter it")
     topic = require_topic(node.cluster, wanted.name)
     assignments = None if wanted.assignments is None else [each.broker_ids for each in wanted.assignments]
-    replicas = plan_partitions(node.cluster, topic, wanted.count, assignments)
-    if not is_dry_run:
-        node.cluster.add_partitions(topic, replicas)
+    return topic, plan_partitions(node.cluster, topic, wanted.count, assignments)
+
+
+def _answer(outcome: tuple[str, RequestRefused | None]) -> CreatePartitionsResponseResult:
+    name, refusal = outcome
+    if refusal is None:
+        return CreatePartitionsResponseResult(name=name)
+    return CreatePartitionsResponseResult(name=name, error_code=refusal.code, error_message=refusal.reason)
 
 
 def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:  # noqa: ARG001

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
+from seamark.broker.slices import lazily
 from seamark.broker.topic_configs import TOPIC_KEYS, effective
-from seamark.broker.topic_rules import TopicPlan, create_planned, plan_topic
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, TopicPlan, create_planned, plan_topic
+from seamark.broker.topics import metric_name
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.create_topics import (
@@ -26,25 +28,52 @@ if TYPE_CHECKING:
 
 API = "CreateTopics"
 VERSIONS = "2-7"
+HAS_LONG_ANSWERS = True
 DETAILS_SINCE = 5
 
 
 def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)
     may_create_any = context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-    response = CreateTopicsResponse()
+    outcomes: dict[str, TopicPlan | RequestRefused] = {}
+    beside: dict[str, str] = {}
+    changes = len(counts)
     for topic in {topic.name: topic for topic in request.topics}.values():
+        if changes > MOST_CHANGES:
+            break
         try:
             _check_request(topic, is_repeated=counts[topic.name] > 1)
             if not may_create_any:
                 _check_right(topic, context)
-            answer = _create(node, topic, context, is_dry_run=request.validate_only)
+            plan = _plan(node, topic, beside)
+        except TooManyChanges:
+            changes = MOST_CHANGES + 1
+            break
         except RequestRefused as refusal:
-            answer = _failed(topic.name, refusal.code, refusal.reason)
+            outcomes[topic.name] = refusal
+            continue
+        beside[metric_name(topic.name)] = topic.name
+        outcomes[topic.name] = plan
+        changes += len(plan.replicas) + len(plan.configs)
+    if changes > MOST_CHANGES:
+        outcomes = dict.fromkeys(counts, TooManyChanges())
+    plans = [plan for plan in outcomes.values() if isinstance(plan, TopicPlan)]
+    # A dry run shows ids too, which nothing will ever have.
+    ids = {plan.name: uuid.uuid4().bytes for plan in plans}
+    if plans and not request.validate_only:
+        try:
+            ids = {topic.name: topic.id for topic in create_planned(node.cluster, plans)}
         except StorageFailed as error:
-            answer = _failed(topic.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        response.topics.append(answer)
-    return response
+            failed = RequestRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            outcomes |= dict.fromkeys((plan.name for plan in plans), failed)
+
+    def answer(outcome: tuple[str, TopicPlan | RequestRefused]) -> CreateTopicsResponseTopic:
+        name, found = outcome
+        if isinstance(found, RequestRefused):
+            return _failed(name, found.code, found.reason)
+        return _made(node, found, ids[name], context)
+
+    return CreateTopicsResponse(topics=lazily(answer, outcomes.items()))
 
 
 def _check_request(wanted: CreateTopicsRequestTopic, *, is_repeated: bool) -> None:
@@ -59,22 +88,22 @@ def _check_right(wanted: CreateTopicsRequestTopic, context: RequestContext) -> N
         raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not create it")
 
 
-def _create(
-    node: Node, wanted: CreateTopicsRequestTopic, context: RequestContext, *, is_dry_run: bool
-) -> CreateTopicsResponseTopic:
-    plan = plan_topic(
+def _plan(node: Node, wanted: CreateTopicsRequestTopic, beside: dict[str, str]) -> TopicPlan:
+    return plan_topic(
         node.cluster,
         wanted.name,
         wanted.num_partitions,
         wanted.replication_factor,
         {each.partition_index: each.broker_ids for each in wanted.assignments},
         {config.name: config.value for config in wanted.configs},
+        beside,
     )
-    # A dry run shows an id too, which nothing will ever have.
-    topic_id = uuid.uuid4().bytes if is_dry_run else create_planned(node.cluster, plan).id
-    answer = CreateTopicsResponseTopic(name=wanted.name, topic_id=topic_id, error_message=None, configs=[])
+
+
+def _made(node: Node, plan: TopicPlan, topic_id: bytes, context: RequestContext) -> CreateTopicsResponseTopic:
+    answer = CreateTopicsResponseTopic(name=plan.name, topic_id=topic_id, error_message=None, configs=[])
     if context.version >= DETAILS_SINCE:
-        if context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, wanted.name):
+        if context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
             answer.num_partitions = len(plan.replicas)
             answer.replication_factor = plan.replication_factor
             answer.configs = _configs(node, plan)

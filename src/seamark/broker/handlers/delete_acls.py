@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from seamark.broker.acl_filters import AclFilter
 from seamark.broker.acl_rules import Acl
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.slices import lazily
+from seamark.counts import number_text
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.delete_acls import (
     DeleteAclsRequest,
@@ -30,6 +32,10 @@ _GIVEN_AT_START = (
     "The rule was given when the broker was started: remove it there and start the broker again; "
     "a rule that denies the same takes effect at once."
 )
+HAS_LONG_ANSWERS = True
+# A filter that names one resource looks at the rules of that, any other at all rules.
+_MOST_RULES_LOOKED_AT = 100_000
+_TOO_MUCH = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer of them at once."
 
 
 def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -38,31 +44,32 @@ def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> D
     acls = node.security.acls
     if acls is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    removed: set[Acl] = set()
-    results = []
-    for fields in request.filters:
-        wanted = AclFilter.from_request(fields)
-        if wanted is None:
-            results.append(
-                DeleteAclsResponseFilterResult(
-                    error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
-                )
-            )
-            continue
-        # A rule that two filters mean is in both answers, as in Kafka's.
-        found = acls.matching(wanted)
-        removed.update(found)
-        results.append(
-            DeleteAclsResponseFilterResult(
-                matching_acls=[_matching(rule, is_given=node.security.is_given(rule)) for rule in found]
-            )
-        )
+    filters = [AclFilter.from_request(fields) for fields in request.filters]
+    distinct = {wanted for wanted in filters if wanted is not None}
+    if sum(map(acls.cost_of, distinct)) > _MOST_RULES_LOOKED_AT:
+        return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
+    found = {wanted: acls.matching(wanted) for wanted in distinct}
+    # A rule that two filters mean is in both answers, as in Kafka's.
+    if sum(len(found[wanted]) for wanted in filters if wanted is not None) > _MOST_RULES_LOOKED_AT:
+        return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
+    removed = {rule for rules in found.values() for rule in rules}
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
-    return DeleteAclsResponse(filter_results=results)
+
+    def answer(wanted: AclFilter | None) -> DeleteAclsResponseFilterResult:
+        if wanted is None:
+            return DeleteAclsResponseFilterResult(
+                error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
+            )
+        return DeleteAclsResponseFilterResult(
+            matching_acls=lazily(_matching, [(rule, node.security.is_given(rule)) for rule in found[wanted]])
+        )
+
+    return DeleteAclsResponse(filter_results=lazily(answer, filters))
 
 
-def _matching(rule: Acl, *, is_given: bool) -> DeleteAclsResponseMatchingAcl:
+def _matching(matched: tuple[Acl, bool]) -> DeleteAclsResponseMatchingAcl:
+    rule, is_given = matched
     return DeleteAclsResponseMatchingAcl(
         error_code=ErrorCode.POLICY_VIOLATION if is_given else ErrorCode.NONE,
         error_message=_GIVEN_AT_START if is_given else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
@@ -21,26 +21,51 @@ if TYPE_CHECKING:
 
 API = "DeleteGroups"
 VERSIONS = "0-2"
+_GROUPS_PER_STEP = 500
+
+Result = tuple[str | None, ErrorCode]
 
 
 def handle(node: Node, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse | None:
     allowed: list[str | None] = []
-    denied: list[tuple[str | None, ErrorCode]] = []
+    denied: list[Result] = []
     for group_id in dict.fromkeys(request.groups_names):
         if context.may(Operation.DELETE, ResourceType.GROUP, group_id):
             allowed.append(group_id)
         else:
             denied.append((group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    context.finish = partial(_respond, denied)
-    node.groups.submit(commands.DeleteGroups(allowed), context)
+    if not allowed:
+        return _response(denied)
+    context.finish = _response
+    node.slices.run(_Deletion(allowed, denied, context).steps(node))
     return None
 
 
-def _respond(denied: list[tuple[str | None, ErrorCode]], reply: DeleteGroupsReply) -> DeleteGroupsResponse:
-    return _response([*reply.groups, *denied])
+class _Deletion:
+    """Hands the groups to the coordinator some at a time, and answers when all have their results."""
+
+    def __init__(self, group_ids: list[str | None], denied: list[Result], context: RequestContext) -> None:
+        self._parts = [
+            group_ids[start : start + _GROUPS_PER_STEP] for start in range(0, len(group_ids), _GROUPS_PER_STEP)
+        ]
+        self._left = len(self._parts)
+        self._results: dict[str | None, ErrorCode] = dict.fromkeys(group_ids, ErrorCode.NONE)
+        self._denied = denied
+        self._context = context
+
+    def steps(self, node: Node) -> Iterator[None]:
+        for part in self._parts:
+            node.groups.submit(commands.DeleteGroups(part), self)
+            yield
+
+    def reply_value(self, reply: DeleteGroupsReply) -> None:
+        self._results.update(reply.groups)
+        self._left -= 1
+        if not self._left:
+            self._context.reply_value([*self._results.items(), *self._denied])
 
 
-def _response(results: list[tuple[str | None, ErrorCode]]) -> DeleteGroupsResponse:
+def _response(results: list[Result]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[DeleteGroupsResponseResult(group_id=group_id or "", error_code=code) for group_id, code in results]
     )

@@ -1,11 +1,17 @@
-"""DeleteRecords: move the start of partitions forward; -1 stands for the high watermark."""
+"""DeleteRecords: move the start of partitions forward; -1 stands for the high watermark.
+
+As in Kafka, of a partition that is named more than once the last offset counts. Each deletion is a write to disk, so
+others are served between them.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
+from seamark.broker.slices import lazily
 from seamark.broker.topics import INTERNAL_TOPICS
 from seamark.storage.errors import LogError
 from seamark.wire.error_codes import ErrorCode
@@ -22,23 +28,34 @@ if TYPE_CHECKING:
 
 API = "DeleteRecords"
 VERSIONS = "0-2"
+HAS_LONG_ANSWERS = True
 HIGH_WATERMARK = -1
 
 
 def handle(node: Node, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse()
+    wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        answers = []
-        for each in topic.partitions:
-            partition = node.cluster.partition(topic.name, each.partition_index)
-            answer = DeleteRecordsResponsePartition(partition_index=each.partition_index, low_watermark=-1)
-            answers.append(answer)
-            answer.error_code = _refusal(node, topic.name, partition, context)
-            if not answer.error_code:
-                assert partition is not None
-                _delete(node, partition, each.offset, answer)
-        response.topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=answers))
-    return response
+        wanted.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
+
+    def answer(found: tuple[str, dict[int, int]]) -> DeleteRecordsResponseTopic:
+        name, offsets = found
+        partitions = lazily(partial(_delete_before, node, context, name), offsets.items())
+        return DeleteRecordsResponseTopic(name=name, partitions=partitions)
+
+    return DeleteRecordsResponse(topics=lazily(answer, wanted.items()))
+
+
+def _delete_before(
+    node: Node, context: RequestContext, name: str, wanted: tuple[int, int]
+) -> DeleteRecordsResponsePartition:
+    index, offset = wanted
+    partition = node.cluster.partition(name, index)
+    answer = DeleteRecordsResponsePartition(partition_index=index, low_watermark=-1)
+    answer.error_code = _refusal(node, name, partition, context)
+    if not answer.error_code:
+        assert partition is not None
+        _delete(node, partition, offset, answer)
+    return answer
 
 
 def _refusal(node: Node, name: str, partition: Partition | None, context: RequestContext) -> ErrorCode:

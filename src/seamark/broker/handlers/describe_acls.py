@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from seamark.broker.acl_filters import AclFilter
 from seamark.broker.acl_rules import Acl, PatternType
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.describe_acls import (
     DescribeAclsRequest,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 API = "DescribeAcls"
 VERSIONS = "1-3"
+HAS_LONG_ANSWERS = True
 
 
 def handle(node: Node, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
@@ -34,24 +36,20 @@ def handle(node: Node, request: DescribeAclsRequest, context: RequestContext) ->
     if wanted is None:
         return _refused(ErrorCode.INVALID_REQUEST, "The filter has a number that is not known.")
     rules = sorted(acls.matching(wanted), key=_pattern)
-    return DescribeAclsResponse(
-        resources=[
-            DescribeAclsResponseResource(
-                resource_type=resource_type,
-                resource_name=name,
-                pattern_type=pattern,
-                acls=[
-                    DescribeAclsResponseAcl(
-                        principal=rule.principal,
-                        host=rule.host,
-                        operation=rule.operation,
-                        permission_type=rule.permission,
-                    )
-                    for rule in group
-                ],
-            )
-            for (resource_type, name, pattern), group in groupby(rules, _pattern)
-        ]
+    groups = [(pattern, list(group)) for pattern, group in groupby(rules, _pattern)]
+    return DescribeAclsResponse(resources=lazily(_resource, groups))
+
+
+def _resource(found: tuple[tuple[ResourceType, str, PatternType], list[Acl]]) -> DescribeAclsResponseResource:
+    (resource_type, name, pattern), rules = found
+    return DescribeAclsResponseResource(
+        resource_type=resource_type, resource_name=name, pattern_type=pattern, acls=lazily(_rule, rules)
+    )
+
+
+def _rule(rule: Acl) -> DescribeAclsResponseAcl:
+    return DescribeAclsResponseAcl(
+        principal=rule.principal, host=rule.host, operation=rule.operation, permission_type=rule.permission
     )
 
 

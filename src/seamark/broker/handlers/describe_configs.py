@@ -1,7 +1,11 @@
-"""DescribeConfigs: the configuration of topics and nodes, and where each value comes from."""
+"""DescribeConfigs: the configuration of topics and nodes, and where each value comes from.
+
+A resource that is named more than once is answered once.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.cluster import require_topic
@@ -10,6 +14,7 @@ from seamark.broker.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, bro
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.setting_keys import SERVED
+from seamark.broker.slices import lazily
 from seamark.broker.topic_configs import (
     DEFAULT_SOURCE,
     DYNAMIC_DEFAULT_SOURCE,
@@ -36,27 +41,35 @@ if TYPE_CHECKING:
 
 API = "DescribeConfigs"
 VERSIONS = "1-4"
+HAS_LONG_ANSWERS = True
 
 
 def handle(node: Node, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    response = DescribeConfigsResponse()
-    for resource in request.resources:
-        result = DescribeConfigsResponseResult(
-            error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        response.results.append(result)
-        try:
-            configs = _configs(node, resource, context)
-        except RequestRefused as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.reason
-            continue
-        wanted = resource.configuration_keys
-        # No key asked for means all of them, in Kafka's broker as in its documentation.
-        result.configs = [config for config in configs if not wanted or config.name in wanted]
-        if not request.include_synonyms:
-            for config in result.configs:
-                config.synonyms = []
-    return response
+    # A resource has hundreds of times the bytes of its name: one that is named again is not described again.
+    resources = {(each.resource_type, each.resource_name): each for each in request.resources}.values()
+    return DescribeConfigsResponse(
+        results=lazily(partial(_result, node, context, request.include_synonyms), list(resources))
+    )
+
+
+def _result(
+    node: Node, context: RequestContext, with_synonyms: bool, resource: DescribeConfigsRequestResource
+) -> DescribeConfigsResponseResult:
+    result = DescribeConfigsResponseResult(
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    # No key asked for means all of them, in Kafka's broker as in its documentation.
+    wanted = frozenset(resource.configuration_keys or ()) or None
+    try:
+        result.configs = [
+            config for config in _configs(node, resource, context) if wanted is None or config.name in wanted
+        ]
+    except RequestRefused as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.reason
+    if not with_synonyms:
+        for config in result.configs:
+            config.synonyms = []
+    return result
 
 
 def _configs(

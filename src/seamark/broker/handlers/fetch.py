@@ -7,6 +7,7 @@ read anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from seamark.broker.fetch_reading import FetchRead, PartitionReader, ends_early, failed_partition
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 API = "Fetch"
 VERSIONS = "4-17"
+MAX_ELEMENTS = 1 << 16
+# More partitions than this are read in slices.
+_MOST_AT_ONCE = 500
 SESSIONS_SINCE = 7
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
@@ -79,12 +83,16 @@ def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchR
                 session.count_request()
             else:
                 node.fetch_sessions.close(found.id)
-    return _Fetch(node, request, context, asked, session, replica_id, is_incremental=is_incremental).begin()
+    fetch = _Fetch(node, request, context, asked, session, replica_id, is_incremental=is_incremental)
+    if fetch.is_long:
+        node.slices.run(fetch.read_in_slices(fetch.begun))
+        return None
+    return fetch.begin()
 
 
 def _asked(request: FetchRequest, version: int) -> list[FetchedPartition]:
     uses_ids = version >= TOPIC_IDS_SINCE
-    return [
+    asked = [
         FetchedPartition(
             topic.topic_id if uses_ids else topic.topic,
             each.partition,
@@ -96,6 +104,10 @@ def _asked(request: FetchRequest, version: int) -> list[FetchedPartition]:
         for topic in request.topics
         for each in topic.partitions
     ]
+    if len(asked) > 1:
+        # As in Kafka, of a partition that is named more than once the last counts.
+        asked = list({each.key: each for each in asked}.values())
+    return asked
 
 
 def _forgotten(request: FetchRequest, version: int) -> list[PartitionKey]:
@@ -135,8 +147,30 @@ class _Fetch:
         self._timer: Timer | None = None
         self._is_done = False
 
+    @property
+    def is_long(self) -> bool:
+        """Whether reading the partitions is too much for one turn of the event loop."""
+        return len(self._wanted) > _MOST_AT_ONCE
+
+    def read_in_slices(self, done: Callable[[FetchRead], None]) -> Iterator[None]:
+        read = FetchRead(self._max_bytes)
+        for each in list(self._wanted):
+            self._reader.add(read, each)
+            yield
+            if not self._context.connection.is_open:
+                return
+        done(read)
+
+    def begun(self, read: FetchRead) -> None:
+        """``begin``, for partitions that were read in slices."""
+        response = self._respond_or_wait(read)
+        if response is not None:
+            self._context.reply(response)
+
     def begin(self) -> FetchResponse | None:
-        read = self._read()
+        return self._respond_or_wait(self._read())
+
+    def _respond_or_wait(self, read: FetchRead) -> FetchResponse | None:
         if self._max_wait_seconds <= 0 or not read.outcomes or read.is_final or self._is_enough(read):
             return self._respond(read)
         self._seen_bytes = read.byte_count
@@ -152,9 +186,12 @@ class _Fetch:
             ends_early(outcome.records, outcome.high_watermark) for _, outcome in read.outcomes if outcome.records
         )
 
+    @property
+    def _wanted(self) -> Collection[FetchedPartition]:
+        return self._session.partitions.values() if self._is_incremental and self._session else self._asked
+
     def _read(self) -> FetchRead:
-        wanted = list(self._session.partitions.values()) if self._is_incremental and self._session else self._asked
-        return self._reader.read(wanted, self._max_bytes)
+        return self._reader.read(list(self._wanted), self._max_bytes)
 
     # -- as a waiter
 
@@ -187,7 +224,11 @@ class _Fetch:
             self._timer = None
 
     def _reply(self) -> None:
-        if self._context.connection.is_open:
+        if not self._context.connection.is_open:
+            return
+        if self.is_long:
+            self._node.slices.run(self.read_in_slices(lambda read: self._context.reply(self._respond(read))))
+        else:
             self._context.reply(self._respond(self._read()))
 
     # -- the answer

@@ -8,11 +8,15 @@ are refused at once, so that no client waits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import NO_LEADER
 from seamark.broker.refusals import RequestRefused
+from seamark.broker.slices import lazily
+from seamark.counts import shortened
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.find_coordinator import (
@@ -52,10 +56,10 @@ def handle(node: Node, request: FindCoordinatorRequest, context: RequestContext)
     version = context.version
     if request.key_type not in (GROUP, TRANSACTION, SHARE):
         unknown = Coordinator(ErrorCode.INVALID_REQUEST, message=f"There is no key type {request.key_type}.")
-        return _one(unknown) if version < _MANY_KEYS else _many([(key, unknown) for key in request.coordinator_keys])
+        return _one(unknown) if version < _MANY_KEYS else _many(lambda _: unknown, request.coordinator_keys)
     if version < _MANY_KEYS:
         return _one(find(node, context, request.key_type, request.key))
-    return _many([(key, find(node, context, request.key_type, key)) for key in request.coordinator_keys])
+    return _many(partial(find, node, context, request.key_type), request.coordinator_keys)
 
 
 def find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
@@ -66,7 +70,9 @@ def find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordi
         # Before v6 there are no such keys; since then they name a partition of a share group, and there are none.
         return Coordinator(ErrorCode.INVALID_REQUEST)
     if not context.may(Operation.DESCRIBE, ResourceType.GROUP, key):
-        return Coordinator(ErrorCode.GROUP_AUTHORIZATION_FAILED, message=f"You may not describe group {key}.")
+        return Coordinator(
+            ErrorCode.GROUP_AUTHORIZATION_FAILED, message=f"You may not describe group {shortened(key)}."
+        )
     cluster = node.cluster
     topic = cluster.offsets_topic()
     if topic is None:
@@ -97,23 +103,22 @@ def _one(found: Coordinator) -> FindCoordinatorResponse:
     )
 
 
-def _many(found: list[tuple[str, Coordinator]]) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponseCoordinator(
-                key=key,
-                node_id=each.node_id,
-                host=each.host,
-                port=each.port,
-                error_code=each.error,
-                error_message=each.message or "",
-            )
-            for key, each in found
-        ]
-    )
+def _many(find_one: Callable[[str], Coordinator], keys: list[str]) -> FindCoordinatorResponse:
+    def answer(key: str) -> FindCoordinatorResponseCoordinator:
+        found = find_one(key)
+        return FindCoordinatorResponseCoordinator(
+            key=key,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+            error_code=found.error,
+            error_message=found.message or "",
+        )
+
+    return FindCoordinatorResponse(coordinators=lazily(answer, keys))
 
 
 def refuse(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
     if version < _MANY_KEYS:
         return _one(Coordinator(code))
-    return _many([(key, Coordinator(code)) for key in request.coordinator_keys])
+    return _many(lambda _: Coordinator(code), request.coordinator_keys)

@@ -15,6 +15,7 @@ from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.setting_keys import SERVED
 from seamark.broker.topic_configs import effective, parse_topic_configs, topic_key
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.errors import ConfigError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -25,10 +26,12 @@ from seamark.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseResource,
 )
+from seamark.wire.primitives import MAX_STRING
 
 if TYPE_CHECKING:
     from seamark.broker.context import RequestContext
     from seamark.broker.node import Node
+    from seamark.broker.topics import Topic
 
 API = "IncrementalAlterConfigs"
 VERSIONS = "0-1"
@@ -40,6 +43,13 @@ def handle(
 ) -> IncrementalAlterConfigsResponse:
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     response = IncrementalAlterConfigsResponse()
+    if len(request.resources) + sum(len(resource.configs) for resource in request.resources) > MOST_CHANGES:
+        refusal = TooManyChanges()
+        response = refuse(request, context.version, refusal.code)
+        for each in response.responses:
+            each.error_message = refusal.reason
+        return response
+    changes = _Changes()
     for resource in request.resources:
         result = IncrementalAlterConfigsResponseResource(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -47,12 +57,32 @@ def handle(
         response.responses.append(result)
         try:
             _check_request(resource, is_repeated=counts[resource.resource_type, resource.resource_name] > 1)
-            _alter(node, resource, context, is_dry_run=request.validate_only)
-        except RequestRefused as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.reason or None
-        except StorageFailed as error:
-            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+            _alter(node, resource, context, changes)
+            changes.results.append(result)
+        except RequestRefused as refused:
+            result.error_code, result.error_message = refused.code, refused.reason or None
+    if not request.validate_only:
+        changes.apply(node)
     return response
+
+
+class _Changes:
+    """What a request changes, and the results that depend on it: all is written at once, or none of it counts."""
+
+    def __init__(self) -> None:
+        self.topics: list[tuple[Topic, dict[str, Any]]] = []
+        # The values for the node and for all nodes.
+        self.broker: dict[bool, dict[str, Any]] = {}
+        self.results: list[IncrementalAlterConfigsResponseResource] = []
+
+    def apply(self, node: Node) -> None:
+        if not self.results:
+            return
+        try:
+            node.cluster.change_configs(self.topics, self.broker)
+        except StorageFailed as error:
+            for result in self.results:
+                result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
 
 
 def _check_request(resource: IncrementalAlterConfigsRequestResource, *, is_repeated: bool) -> None:
@@ -63,25 +93,26 @@ def _check_request(resource: IncrementalAlterConfigsRequestResource, *, is_repea
 
 
 def _alter(
-    node: Node, resource: IncrementalAlterConfigsRequestResource, context: RequestContext, *, is_dry_run: bool
+    node: Node, resource: IncrementalAlterConfigsRequestResource, context: RequestContext, changes: _Changes
 ) -> None:
     if resource.resource_type == TOPIC_RESOURCE:
         if not context.may(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
             raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not change its configuration")
-        _alter_topic(node, resource, is_dry_run=is_dry_run)
+        changes.topics.append(_altered_topic(node, resource))
     elif resource.resource_type == BROKER_RESOURCE:
         if not context.may(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
             raise RequestRefused(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the client may not change the broker's configuration"
             )
-        _alter_broker(node, resource, is_dry_run=is_dry_run)
+        is_default = broker_named(node, resource.resource_name) is None
+        changes.broker[is_default] = _altered_broker(node, resource)
     else:
         raise RequestRefused(
             ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no configuration here"
         )
 
 
-def _alter_topic(node: Node, resource: IncrementalAlterConfigsRequestResource, *, is_dry_run: bool) -> None:
+def _altered_topic(node: Node, resource: IncrementalAlterConfigsRequestResource) -> tuple[Topic, dict[str, Any]]:
     topic = require_topic(node.cluster, resource.resource_name)
     values: dict[str, Any] = dict(topic.config.own)
     for change in resource.configs:
@@ -91,12 +122,10 @@ def _alter_topic(node: Node, resource: IncrementalAlterConfigsRequestResource, *
         else:
             present = effective(key, topic.config.own, node.settings).value
             values[change.name] = parse_topic_configs({change.name: _changed(key, present, change)})[change.name]
-    if not is_dry_run:
-        node.cluster.change_topic_config(topic, values)
+    return topic, values
 
 
-def _alter_broker(node: Node, resource: IncrementalAlterConfigsRequestResource, *, is_dry_run: bool) -> None:
-    is_default = broker_named(node, resource.resource_name) is None
+def _altered_broker(node: Node, resource: IncrementalAlterConfigsRequestResource) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for change in resource.configs:
         key = SERVED.get(change.name)
@@ -112,8 +141,7 @@ def _alter_broker(node: Node, resource: IncrementalAlterConfigsRequestResource, 
             changes[change.name] = key.parse(_changed(key, node.settings[change.name], change))
         except ConfigError as error:
             raise RequestRefused(ErrorCode.INVALID_REQUEST, str(error)) from None
-    if not is_dry_run:
-        node.cluster.change_settings(changes, is_default=is_default)
+    return changes
 
 
 def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsRequestConfig) -> str:
@@ -129,13 +157,19 @@ def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsReques
         raise RequestRefused(
             ErrorCode.INVALID_CONFIG, f"{key.name} is no list, to which something could be added or taken from"
         )
-    given = [item.strip() for item in change.value.split(",") if item.strip()]
+    given = dict.fromkeys(item.strip() for item in change.value.split(",") if item.strip())
     items: list[str] = list(present or [])
     if change.config_operation == APPEND:
-        items += [item for item in given if item not in items]
+        known = set(items)
+        items += [item for item in given if item not in known]
     else:
         items = [item for item in items if item not in given]
-    return ",".join(items)
+    text = ",".join(items)
+    if len(text.encode()) > MAX_STRING:
+        raise RequestRefused(
+            ErrorCode.INVALID_CONFIG, f"the value of {key.name} would be longer than {MAX_STRING} bytes"
+        )
+    return text
 
 
 def refuse(

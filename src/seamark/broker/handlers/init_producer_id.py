@@ -27,7 +27,7 @@ def handle(node: Node, request: InitProducerIdRequest, context: RequestContext) 
         return refuse(request, context.version, code)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return refuse(request, context.version, ErrorCode.INVALID_REQUEST)
-    if not _may_produce(node, context):
+    if not _may_produce(context):
         return refuse(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         producer_id = node.cluster.next_producer_id()
@@ -36,11 +36,11 @@ def handle(node: Node, request: InitProducerIdRequest, context: RequestContext) 
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def _may_produce(node: Node, context: RequestContext) -> bool:
-    """Whoever may write to some topic may do so as an idempotent producer."""
+def _may_produce(context: RequestContext) -> bool:
+    """Whoever may write to some topic, there or not, may do so as an idempotent producer."""
     if context.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return True
-    return any(context.may(Operation.WRITE, ResourceType.TOPIC, name) for name in node.cluster.topics)
+    return context.connection.session.authorize_some(Operation.WRITE, ResourceType.TOPIC)
 
 
 def refuse(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:  # noqa: ARG001

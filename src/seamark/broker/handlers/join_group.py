@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.coordinator import commands
-from seamark.coordinator.replies import JoinReply
+from seamark.coordinator.replies import JoinedMember, JoinReply
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 API = "JoinGroup"
 VERSIONS = "0-9"
+HAS_LONG_ANSWERS = True
 
 _KNOWN_MEMBER_ID = 4
 _NULLABLE_PROTOCOL = 7
@@ -60,12 +62,13 @@ def _respond(version: int, reply: JoinReply) -> JoinGroupResponse:
         leader=reply.leader,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
-        members=[
-            JoinGroupResponseMember(
-                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
-            )
-            for member in reply.members
-        ],
+        members=lazily(_member, reply.members),
+    )
+
+
+def _member(member: JoinedMember) -> JoinGroupResponseMember:
+    return JoinGroupResponseMember(
+        member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
     )
 
 

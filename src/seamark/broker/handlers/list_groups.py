@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.coordinator import commands
-from seamark.coordinator.replies import ListReply
+from seamark.coordinator.replies import ListedGroup, ListReply
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, ListGroupsResponseGroup
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 API = "ListGroups"
 VERSIONS = "0-5"
+HAS_LONG_ANSWERS = True
 
 
 def handle(node: Node, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse | None:
@@ -28,18 +30,18 @@ def handle(node: Node, request: ListGroupsRequest, context: RequestContext) -> L
 def _respond(context: RequestContext, reply: ListReply) -> ListGroupsResponse:
     # Who may look at the cluster sees every group; others see those they may describe.
     sees_all = context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    return ListGroupsResponse(
-        error_code=reply.error,
-        groups=[
-            ListGroupsResponseGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=group.group_type,
-            )
-            for group in reply.groups
-            if sees_all or context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        ],
+    groups = reply.groups
+    if not sees_all:
+        groups = [each for each in groups if context.may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id)]
+    return ListGroupsResponse(error_code=reply.error, groups=lazily(_listed, groups))
+
+
+def _listed(group: ListedGroup) -> ListGroupsResponseGroup:
+    return ListGroupsResponseGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        group_state=group.state,
+        group_type=group.group_type,
     )
 
 

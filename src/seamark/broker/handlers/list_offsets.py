@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from seamark.broker.fetch_reading import epoch_error
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
+from seamark.broker.slices import lazily
 from seamark.storage.errors import CorruptBatch, LogError, TornTail
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 API = "ListOffsets"
 VERSIONS = "1-10"
+HAS_LONG_ANSWERS = True
+MAX_ELEMENTS = 1 << 17
 LEADER_EPOCHS_SINCE = 4
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
@@ -37,29 +41,31 @@ _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TI
 
 def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-    response = ListOffsetsResponse()
-    for topic in request.topics:
+
+    def answer(topic: ListOffsetsRequestTopic) -> ListOffsetsResponseTopic:
         is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers = []
-        # A partition that is asked for twice is refused once.
-        for each in {each.partition_index: each for each in topic.partitions}.values():
-            partition = node.cluster.partition(topic.name, each.partition_index)
+
+        def answer_partition(wanted: ListOffsetsRequestPartition) -> ListOffsetsResponsePartition:
+            partition = node.cluster.partition(topic.name, wanted.partition_index)
             if not is_allowed:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif counts[topic.name, each.partition_index] > 1:
+            elif counts[topic.name, wanted.partition_index] > 1:
                 code = ErrorCode.INVALID_REQUEST
             else:
-                code = _refusal(node, partition, each, context.version)
+                code = _refusal(node, partition, wanted, context.version)
             if code:
-                answers.append(ListOffsetsResponsePartition(partition_index=each.partition_index, error_code=code))
-            else:
-                assert partition is not None
-                answer = _look_up(node, partition, each.timestamp)
-                if context.version < LEADER_EPOCHS_SINCE:
-                    answer.leader_epoch = -1
-                answers.append(answer)
-        response.topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
-    return response
+                return ListOffsetsResponsePartition(partition_index=wanted.partition_index, error_code=code)
+            assert partition is not None
+            found = _look_up(node, partition, wanted.timestamp)
+            if context.version < LEADER_EPOCHS_SINCE:
+                found.leader_epoch = -1
+            return found
+
+        # A partition that is asked for twice is refused once.
+        partitions = {each.partition_index: each for each in topic.partitions}
+        return ListOffsetsResponseTopic(name=topic.name, partitions=lazily(answer_partition, partitions.values()))
+
+    return ListOffsetsResponse(topics=lazily(answer, request.topics))
 
 
 def _refusal(node: Node, partition: Partition | None, wanted: ListOffsetsRequestPartition, version: int) -> ErrorCode:

@@ -1,12 +1,14 @@
 """Metadata: nodes, topics, partitions and their leaders; asking about a topic that does not exist may make it.
 
 As Kafka does, a topic that is made on the way is still answered UNKNOWN_TOPIC_OR_PARTITION: the client asks again and
-then sees it. A topic that the client may not see is TOPIC_AUTHORIZATION_FAILED when named and left out when all are
-asked for.
+then sees it. All that a request makes is one change of the cluster's state, and not more than
+``MOST_MADE_BY_METADATA``; the rest is LEADER_NOT_AVAILABLE, upon which clients ask again. A topic that the client may
+not see is TOPIC_AUTHORIZATION_FAILED when named and left out when all are asked for.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import (
@@ -16,8 +18,9 @@ from seamark.broker.operations import (
     ResourceType,
     authorized_operations,
 )
-from seamark.broker.partition import NO_LEADER
+from seamark.broker.partition import NO_LEADER, Partition
 from seamark.broker.refusals import RequestRefused
+from seamark.broker.slices import counted_lazily, lazily
 from seamark.broker.topic_rules import create_automatically
 from seamark.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from seamark.storage.errors import StorageFailed
@@ -37,25 +40,31 @@ if TYPE_CHECKING:
 
 API = "Metadata"
 VERSIONS = "0-13"
+HAS_LONG_ANSWERS = True
+MAX_ELEMENTS = 1 << 17
 
 
 def handle(node: Node, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     cluster = node.cluster
     wanted = request.topics
     if wanted is None or (context.version == 0 and not wanted):
-        topics = [
-            _describe(topic, request, context)
-            for topic in cluster.topics.values()
-            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        ]
+        visible = list(cluster.topics.values())
+        if not context.connection.session.is_unrestricted:
+            visible = [each for each in visible if context.may(Operation.DESCRIBE, ResourceType.TOPIC, each.name)]
+        topics = lazily(lambda topic: _describe(topic, request, context), visible)
     else:
         if any(each.name is None and context.version < 12 for each in wanted):
             return refuse(request, context.version, ErrorCode.INVALID_REQUEST)
-        topics = []
-        for name in dict.fromkeys(each.name for each in wanted if each.name is not None):
-            topics.append(_find_by_name(node, name, request, context))
-        for topic_id in dict.fromkeys(each.topic_id for each in wanted if each.name is None):
-            topics.append(_find_by_id(node, topic_id, request, context))
+        names = list(dict.fromkeys(each.name for each in wanted if each.name is not None))
+        ids = list(dict.fromkeys(each.topic_id for each in wanted if each.name is None))
+        missing = _create_missing(node, names, request, context)
+        topics = counted_lazily(
+            len(names) + len(ids),
+            chain(
+                (_find_by_name(node, name, missing.get(name), request, context) for name in names),
+                (_find_by_id(node, topic_id, request, context) for topic_id in ids),
+            ),
+        )
     response = MetadataResponse(
         brokers=[_broker(each, context) for each in cluster.running_nodes],
         cluster_id=cluster.cluster_id,
@@ -77,9 +86,36 @@ def _broker(node: Node, context: RequestContext) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=node.id, host=address.host, port=address.port, rack=node.rack)
 
 
-def _find_by_name(node: Node, name: str, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
+def _create_missing(
+    node: Node, names: list[str], request: MetadataRequest, context: RequestContext
+) -> dict[str, ErrorCode]:
+    """Make the topics that are missing, if the client wants and may; the error of each that was missing."""
+    cluster = node.cluster
+    if not (request.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]):
+        return {}
+    may_create_any = context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    codes: dict[str, ErrorCode] = {}
+    for name in names:
+        if name in cluster.topics or not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue
+        is_allowed = may_create_any or context.may(Operation.CREATE, ResourceType.TOPIC, name)
+        codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    wanted = [name for name, code in codes.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    try:
+        codes.update(create_automatically(cluster, wanted))
+    except StorageFailed as error:
+        node.server.note_failure(context.endpoint.api.name, error)
+        codes.update(dict.fromkeys(wanted, ErrorCode.LEADER_NOT_AVAILABLE))
+    return codes
+
+
+def _find_by_name(
+    node: Node, name: str, missing: ErrorCode | None, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
     if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    if missing is not None:
+        return _failed(missing, name)
     topic = node.cluster.topics.get(name)
     if topic is not None:
         return _describe(topic, request, context)
@@ -87,20 +123,6 @@ def _find_by_name(node: Node, name: str, request: MetadataRequest, context: Requ
         check_name(name)
     except RequestRefused as refusal:
         return _failed(refusal.code, name)
-    if not (request.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]):
-        return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-    if not (
-        context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-        or context.may(Operation.CREATE, ResourceType.TOPIC, name)
-    ):
-        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-    try:
-        create_automatically(node.cluster, name)
-    except RequestRefused as refusal:
-        return _failed(refusal.code, name)
-    except StorageFailed as error:
-        # As where the topic was made and nobody leads it yet: the client asks again.
-        node.server.note_failure(context.endpoint.api.name, error)
     return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
@@ -130,19 +152,22 @@ def _describe(topic: Topic, request: MetadataRequest, context: RequestContext) -
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if p.leader == NO_LEADER else ErrorCode.NONE,
-                partition_index=p.index,
-                leader_id=p.leader,
-                leader_epoch=p.leader_epoch,
-                replica_nodes=p.replicas,
-                isr_nodes=p.running_replicas,
-                offline_replicas=[node_id for node_id in p.replicas if node_id not in p.running_replicas],
-            )
-            for p in topic.partitions
-        ],
+        # A copy: the topic may be given more partitions before the last of these is written.
+        partitions=lazily(_describe_partition, topic.partitions[:]),
         topic_authorized_operations=operations,
+    )
+
+
+def _describe_partition(partition: Partition) -> MetadataResponsePartition:
+    running = partition.running_replicas
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=running,
+        offline_replicas=[node_id for node_id in partition.replicas if node_id not in running],
     )
 
 

@@ -46,7 +46,8 @@ def handle(node: Node, request: OffsetDeleteRequest, context: RequestContext) ->
         if missing:
             refused.setdefault(topic.name, []).extend((each, code) for each in missing)
         if len(missing) < len(partitions):
-            wanted.append((topic.name, [each for each in partitions if each not in missing]))
+            unknown = set(missing)
+            wanted.append((topic.name, [each for each in partitions if each not in unknown]))
     context.finish = partial(_respond, refused)
     node.groups.submit(DeleteOffsets(request.group_id, wanted), context)
     return None

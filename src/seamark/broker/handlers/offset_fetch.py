@@ -1,17 +1,20 @@
 """OffsetFetch: the offsets of one group, from v8 on of several, each with its own error (A32, F25, L4).
 
 Null topics ask for all that is stored, without what the client may not see. Before v2 there is no place for a group's
-error but its partitions. A topic that the client may not describe has its error behind the others. Version 0 is read
-from ZooKeeper where there is one, and not served elsewhere (``zookeeper_requests``).
+error but its partitions. A topic that the client may not describe has its error behind the others. What is named more
+than once (a group, a topic, a partition) is answered once: its offsets and their metadata may have thousands of times
+the bytes of its name. Version 0 is read from ZooKeeper where there is one, and not served elsewhere
+(``zookeeper_requests``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.broker.zookeeper_requests import IN_ZOOKEEPER
 from seamark.broker.zookeeper_requests import fetch as fetch_from_zookeeper
 from seamark.coordinator.commands import FetchOffsets
@@ -33,18 +36,23 @@ if TYPE_CHECKING:
 API = "OffsetFetch"
 VERSIONS = "1-9"
 VERSIONS_WITH_ZOOKEEPER = "0-9"
+HAS_LONG_ANSWERS = True
+MAX_ELEMENTS = 1 << 17
 
 _GROUP_ERROR = 2
 _MANY_GROUPS = 8
 _NONE = ErrorCode.NONE
 
 Topics = list[OffsetFetchRequestTopic] | None
+# What is asked of a group: topics with their partitions, or None for all that it has.
+Wanted = dict[str, list[int]] | None
 Found = list[tuple[str, list[FetchedOffset]]]
 
 
 def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse | None:
     version = context.version
     finish: Callable[[list[FetchReply]], OffsetFetchResponse]
+    asked: list[tuple[str, Topics]]
     if version < _MANY_GROUPS:
         finish = partial(_respond_one, version, request.topics)
         asked = [(request.group_id, request.topics)]
@@ -54,10 +62,35 @@ def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> 
     if not asked:
         return _respond_many([])
     context.finish = finish
-    gathering = _Gathering(len(asked), context.reply_value)
-    for number, (group_id, topics) in enumerate(asked):
-        _fetch(node, context, group_id, topics, request.require_stable, _Part(gathering, number))
+    node.slices.run(_fetch_all(node, context, asked, request.require_stable))
     return None
+
+
+def _fetch_all(
+    node: Node, context: RequestContext, asked: list[tuple[str, Topics]], require_stable: bool
+) -> Iterator[None]:
+    # All offsets of a group, and those of partitions that are named, are two questions, as for Kafka.
+    merged: dict[tuple[str, bool], Wanted] = {}
+    for group_id, topics in asked:
+        if topics is None:
+            merged[group_id, True] = None
+        else:
+            yield from _add(merged.setdefault((group_id, False), {}), topics)
+    gathering = _Gathering(len(merged), context.reply_value)
+    for number, ((group_id, _), wanted) in enumerate(merged.items()):
+        _fetch(node, context, group_id, wanted, require_stable, _Part(gathering, number))
+        yield
+
+
+def _add(wanted: Wanted, topics: list[OffsetFetchRequestTopic]) -> Iterator[None]:
+    assert wanted is not None
+    for topic in topics:
+        known = wanted.get(topic.name)
+        if known is None:
+            wanted[topic.name] = topic.partition_indexes
+        else:
+            known += topic.partition_indexes
+        yield
 
 
 class _Gathering:
@@ -97,9 +130,9 @@ class _Part:
 
 
 def _fetch(
-    node: Node, context: RequestContext, group_id: str, topics: Topics, require_stable: bool, part: _Part
+    node: Node, context: RequestContext, group_id: str, asked: Wanted, require_stable: bool, part: _Part
 ) -> None:
-    wanted = None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]
+    wanted = None if asked is None else [(name, _once(partitions)) for name, partitions in asked.items()]
     if not context.connection.session.is_unrestricted:
         if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             part.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -122,6 +155,10 @@ def _fetch(
     node.groups.submit(FetchOffsets(group_id, wanted, require_stable), part)
 
 
+def _once(partitions: list[int]) -> list[int]:
+    return list(dict.fromkeys(partitions)) if len(partitions) > 1 else partitions
+
+
 def _without_offset(partition: int, code: ErrorCode) -> FetchedOffset:
     return FetchedOffset(partition, error=code)
 
@@ -138,36 +175,32 @@ def _respond_one(version: int, asked: Topics, replies: list[FetchReply]) -> Offs
 
 
 def _respond_many(replies: list[FetchReply]) -> OffsetFetchResponse:
-    return OffsetFetchResponse(
-        groups=[
-            OffsetFetchResponseGroup(
-                group_id=reply.group_id or "", topics=_topics(reply.topics), error_code=reply.error
-            )
-            for reply in replies
-        ]
-    )
+    return OffsetFetchResponse(groups=lazily(_group, replies))
+
+
+def _group(reply: FetchReply) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=reply.group_id or "", topics=_topics(reply.topics), error_code=reply.error)
 
 
 def _topics(found: Found) -> list[OffsetFetchResponseTopic]:
-    return [
-        OffsetFetchResponseTopic(
-            name=name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=each.partition,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    metadata=each.metadata,
-                    error_code=each.error,
-                )
-                for each in partitions
-            ],
-        )
-        for name, partitions in found
-    ]
+    return lazily(_topic, found)
+
+
+def _topic(found: tuple[str, list[FetchedOffset]]) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(name=found[0], partitions=lazily(_partition, found[1]))
+
+
+def _partition(found: FetchedOffset) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=found.partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=found.error,
+    )
 
 
 def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
     if version < _MANY_GROUPS:
         return _respond_one(version, request.topics, [FetchReply(request.group_id, code)])
-    return _respond_many([FetchReply(group.group_id, code) for group in request.groups])
+    return _respond_many([FetchReply(each, code) for each in dict.fromkeys(group.group_id for group in request.groups)])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.fetch_reading import epoch_error
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
@@ -21,24 +24,19 @@ if TYPE_CHECKING:
 
 API = "OffsetForLeaderEpoch"
 VERSIONS = "2-4"
+MAX_ELEMENTS = 1 << 17
 
 
 def handle(node: Node, request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
-    response = OffsetForLeaderEpochResponse()
-    for topic in request.topics:
+    def answer(topic: OffsetForLeaderEpochRequestTopic) -> OffsetForLeaderEpochResponseTopic:
+        def refused(wanted: OffsetForLeaderEpochRequestPartition) -> OffsetForLeaderEpochResponsePartition:
+            return _failed(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
         is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-        response.topics.append(
-            OffsetForLeaderEpochResponseTopic(
-                topic=topic.topic,
-                partitions=[
-                    _look_up(node, topic.topic, each)
-                    if is_allowed
-                    else _failed(each.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                    for each in topic.partitions
-                ],
-            )
-        )
-    return response
+        look_up = partial(_look_up, node, topic.topic) if is_allowed else refused
+        return OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=lazily(look_up, topic.partitions))
+
+    return OffsetForLeaderEpochResponse(topics=lazily(answer, request.topics))
 
 
 def _look_up(
