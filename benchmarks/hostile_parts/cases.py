@@ -1,0 +1,133 @@
+"""The requests that the search begins with: shapes of every API and version, bombs, and what strangers may send."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from benchmarks.hostile_parts import batches
+from benchmarks.hostile_parts.shapes import CLIENT_ID, Shape, array_paths, first_fillings, fitted, mutated
+from benchmarks.hostile_parts.world import COMPACTED, PLAIN, World
+from seamark.wire.apis import api_named
+from seamark.wire.compression import Codec
+from seamark.wire.frames import encode_request
+from seamark.wire.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.broker_driver import fetch_request
+
+# Served versions by API, oldest and newest.
+Served = dict[str, tuple[int, int]]
+# Cleaning is looked for every half second by the broker that is attacked.
+CLEANING_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request; ``before`` is sent and answered first, on the same connection."""
+
+    api: str
+    version: int
+    text: str
+    frame: Callable[[int], bytes]
+    before: tuple[bytes, ...] = ()
+    shape: Shape | None = None
+    # How long the broker is watched at least: what it does later with what it was sent.
+    watched_s: float = 0.0
+
+
+def of_shape(shape: Shape, world: World) -> Case:
+    return Case(shape.api, shape.version, str(shape), lambda salt: shape.frame(world, salt), shape=shape)
+
+
+def filled(shape: Shape, path: str, world: World) -> Case:
+    return of_shape(fitted(shape, path, world), world)
+
+
+def neighbour(case: Case, world: World, rng: random.Random) -> Case:
+    assert case.shape is not None
+    return of_shape(mutated(case.shape, world, rng), world)
+
+
+def in_version(case: Case, version: int, world: World) -> Case:
+    """The same shape in another version, filled up again; what has another name there is filled in its place."""
+    assert case.shape is not None
+    shape = replace(case.shape, version=version)
+    paths = array_paths(api_named(shape.api).request, version)
+    if shape.counts and paths:
+        path, _ = max(shape.counts, key=lambda each: each[1])
+        if path not in paths:
+            shape, path = replace(shape, counts=()), paths[-1]
+        shape = fitted(shape, path, world)
+    return of_shape(shape, world)
+
+
+def rounds(served: Served, world: World, rng: random.Random) -> Iterator[Case]:
+    """All first shapes in the oldest and the newest version, one of each API in turn, in an order by chance."""
+    waiting = [list(first_fillings(api, each)) for api, versions in served.items() for each in sorted({*versions})]
+    for fillings in waiting:
+        rng.shuffle(fillings)
+    while waiting:
+        rng.shuffle(waiting)
+        for fillings in waiting:
+            yield of_shape(fillings.pop().fitted(world), world)
+        waiting = [fillings for fillings in waiting if fillings]
+
+
+def produced(world: World) -> Iterator[Case]:
+    """Bombs and lies, sent, stored and asked for again."""
+    for text, frame in batches.produce_cases():
+        yield Case("Produce", 9, text, lambda _, frame=frame: frame)
+    for text, made in (*batches.bombs(), *batches.lies()):
+        before = batches.produce_frame(PLAIN, made, 50)
+        yield Case("ListOffsets", 6, f"by time after {text}", lambda _: _by_time(world), before=(before,))
+        yield Case("Fetch", 12, f"of {text}", lambda _: _fetch(), before=(before,))
+    for kind in batches.CONTENTS:
+        bomb = batches.bomb(kind, Codec.ZSTD, batches.UNFOLDED_BYTES)
+        before = tuple(batches.produce_frame(COMPACTED, each, 10) for each in (bomb, bomb))
+        last = batches.produce_frame(COMPACTED, batches.batch(batches.record(0), 1), 10)
+        text = f"compaction of {kind} zstd unfolded={batches.UNFOLDED_BYTES}"
+        yield Case("Produce", 9, text, lambda _, last=last: last, before=before, watched_s=CLEANING_SECONDS)
+
+
+def _by_time(world: World) -> bytes:
+    asked = [ListOffsetsRequestPartition(partition_index=each, timestamp=1_700_000_000_001) for each in range(100)]
+    topics = [ListOffsetsRequestTopic(name=name, partitions=asked) for name in (PLAIN, COMPACTED, world.topics[0])]
+    return encode_request(ListOffsetsRequest(replica_id=-1, topics=topics), 6, 1, CLIENT_ID)
+
+
+def _fetch() -> bytes:
+    wanted: dict[tuple[str | bytes, int], int] = {(PLAIN, each): 0 for each in range(100)}
+    return encode_request(fetch_request(wanted, max_bytes=2**31 - 1), 12, 1, CLIENT_ID)
+
+
+def of_strangers() -> Iterator[Case]:
+    """What somebody who has not logged in may send to a broker that asks for a login."""
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "x" * 30_000):
+        frame = encode_request(SaslHandshakeRequest(mechanism=mechanism), 1, 1, CLIENT_ID)
+        yield Case("SaslHandshake", 1, f"mechanism of {len(mechanism)} characters", lambda _, frame=frame: frame)
+    for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+        for version in (0, 2):
+            hello = encode_request(SaslHandshakeRequest(mechanism=mechanism), 1, 1, CLIENT_ID)
+            for size in (100, 500_000, 1_000_000):
+                for text, token in _tokens(size):
+                    request = SaslAuthenticateRequest(auth_bytes=token)
+                    frame = encode_request(request, version, 2, CLIENT_ID)
+                    yield Case(
+                        "SaslAuthenticate", version, f"{mechanism} {text} of {size} bytes",
+                        lambda _, frame=frame: frame, before=(hello,),
+                    )  # fmt: skip
+    yield Case("SaslAuthenticate", 0, "half a frame of 100 MB", lambda _: struct.pack(">i", 100 << 20) + bytes(900_000))
+
+
+def _tokens(size: int) -> Iterator[tuple[str, bytes]]:
+    yield "user and password", b"\0user\0" + b"p" * size
+    yield "NULs", bytes(size)
+    yield "attributes", b"n,," + b"n=a,r=b," * (size // 8)
+    yield "nonce", b"n,,n=user,r=" + b"r" * size
