@@ -142,8 +142,8 @@ class Filling:
     shape: Shape
     path: str | None
 
-    def fitted(self, world: World) -> Shape:
-        return self.shape if self.path is None else fitted(self.shape, self.path, world)
+    def fitted(self, world: World, limit: int = LIMIT_BYTES) -> Shape:
+        return self.shape if self.path is None else fitted(self.shape, self.path, world, limit)
 
 
 def first_fillings(api: str, version: int) -> Iterator[Filling]:
@@ -175,7 +175,12 @@ def _outer(path: str, number: int) -> tuple[tuple[str, int], ...]:
 
 
 def mutated(shape: Shape, world: World, rng: random.Random) -> Shape:
-    """A neighbour of the shape, filled up to the limit again."""
+    """A neighbour of the shape, filled up to the limit again; the shape itself if that would not fit."""
+    found = _mutated(shape, world, rng)
+    return found if len(found.frame(world, 0)) <= LIMIT_BYTES else shape
+
+
+def _mutated(shape: Shape, world: World, rng: random.Random) -> Shape:
     request = api_named(shape.api).request
     step = rng.randrange(7)
     if step == 0:
