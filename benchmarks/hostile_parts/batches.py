@@ -21,6 +21,7 @@ from seamark.wire.varints import encode_varint
 CONTENTS = ("headers", "records", "zeros")
 # Unfolded bytes of a bomb: below what the broker's readers take at most, so that they do not refuse it at once.
 UNFOLDED_BYTES = 40_000_000
+TIMESTAMP_MS = 1_700_000_000_000
 # More would take longer to write than to read.
 _MOST_RECORDS = 400_000
 _MAX_INT = 2**31 - 1
@@ -32,9 +33,11 @@ _KEY = encode_varint(1) + b"k"
 def batch(
     content: bytes, records: int, *, codec: Codec = Codec.NONE, last_delta: int | None = None, base_offset: int = 0
 ) -> bytes:
-    """A batch around bytes that are taken as they are."""
+    """A batch around bytes that are taken as they are. Its largest timestamp is none of its records': who searches
+    for it looks at all of them.
+    """
     last = records - 1 if last_delta is None else last_delta
-    facts = _FROM_ATTRIBUTES.pack(int(codec), last, 1_700_000_000_000, 1_700_000_000_000, -1, -1, -1, records)
+    facts = _FROM_ATTRIBUTES.pack(int(codec), last, TIMESTAMP_MS, TIMESTAMP_MS + 1000, -1, -1, -1, records)
     checked = facts + content
     return struct.pack(">qiib", base_offset, 9 + len(checked), -1, 2) + _crc(checked) + checked
 

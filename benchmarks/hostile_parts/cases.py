@@ -97,7 +97,7 @@ def produced(world: World) -> Iterator[Case]:
 
 
 def _by_time(world: World) -> bytes:
-    asked = [ListOffsetsRequestPartition(partition_index=each, timestamp=1_700_000_000_001) for each in range(100)]
+    asked = [ListOffsetsRequestPartition(partition_index=each, timestamp=batches.TIMESTAMP_MS + 500) for each in range(100)]
     topics = [ListOffsetsRequestTopic(name=name, partitions=asked) for name in (PLAIN, COMPACTED, world.topics[0])]
     return encode_request(ListOffsetsRequest(replica_id=-1, topics=topics), 6, 1, CLIENT_ID)
 

@@ -36,6 +36,8 @@ class Cost:
     """What was seen while one request was handled."""
 
     pause_s: float
+    # Processor time of the broker meanwhile, the bystander's requests included: a busy machine hardly changes it.
+    processor_s: float
     memory_mb: float
     answer_bytes: int
     # "answered", "closed", "parked", or "unfinished" when the patience ended first: the figures are then lower bounds.
@@ -129,12 +131,19 @@ class Probe:
     def measure(self, frame: bytes, attack: Connection, watched_s: float = 0.0) -> Cost:
         """Send one request on a connection that is then closed, and watch until all is quiet again."""
         Path(f"/proc/{self._pid}/clear_refs").write_text("5")
+        busy_before = self._processor_seconds()
         try:
             pause, outcome = self._watch(attack, frame, watched_s)
         finally:
             attack.close()
-        memory = _status_mb(self._pid, "VmHWM") - self.idle_mb
-        return Cost(round(max(0.0, pause - self.usual_s), 4), round(max(0.0, memory), 1), attack.received, outcome)
+        memory = max(0.0, _status_mb(self._pid, "VmHWM") - self.idle_mb)
+        pause = max(0.0, pause - self.usual_s)
+        busy = self._processor_seconds() - busy_before
+        return Cost(round(pause, 4), round(busy, 3), round(memory, 1), attack.received, outcome)
+
+    def _processor_seconds(self) -> float:
+        """Of the process's first thread, which runs the event loop."""
+        return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[0]) / 1e9
 
     def _watch(self, attack: Connection, frame: bytes, watched_s: float) -> tuple[float, str]:
         bystander = self._bystander

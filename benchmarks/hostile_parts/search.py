@@ -55,6 +55,7 @@ class Finding:
             "shape": self.case.text,
             "bytes": self.size,
             "pause_s": self.cost.pause_s,
+            "processor_s": self.cost.processor_s,
             "memory_mb": self.cost.memory_mb,
             "answer_bytes": self.cost.answer_bytes,
             "outcome": self.cost.outcome,
@@ -124,7 +125,7 @@ class Target:
             cost = probe.measure(frame, connection, case.watched_s)
         else:
             connection.close()
-            cost = Cost(0.0, 0.0, 0, "closed before")
+            cost = Cost(0.0, 0.0, 0.0, 0, "closed before")
         if cost.outcome in ("unfinished", "bystander closed", "closed before") or self._has_changed(probe):
             self.replace()
         return Finding(case, len(frame), cost)

@@ -219,7 +219,8 @@ class _Writer:
         self._counts = dict(shape.counts)
         self._varies = shape.names in ("existing", "distinct")
         self._numbers = count(1)
-        self._new = f"{salt:x}."
+        # Always as long, so that what was fitted fits.
+        self._new = f"{salt:04x}."
         self._subscription = encode_subscription(Subscription(topics=[world.topics[0]]))
         self._batch = batch_of(b"x")
 

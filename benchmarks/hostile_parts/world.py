@@ -70,7 +70,9 @@ def fill(address: Address, size: Size) -> World:
     with address.connect(120) as client:
         _create(client, dict.fromkeys(numbered, 1))
         _create(client, {WIDE: size.wide_partitions, PLAIN: 100})
-        _create(client, {COMPACTED: 100}, {"cleanup.policy": "compact"})
+        # Each batch gets a segment of its own, so that all but the last are cleaned soon.
+        cleaned = {"cleanup.policy": "compact", "segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"}
+        _create(client, {COMPACTED: 100}, cleaned)
         for topic in (PLAIN, *numbered[:20]):
             client.produce(topic, batch_of(*[b"x" * 100] * 100))
         _wait_for_a_coordinator(client)
