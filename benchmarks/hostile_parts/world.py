@@ -70,8 +70,8 @@ def fill(address: Address, size: Size) -> World:
     with address.connect(120) as client:
         _create(client, dict.fromkeys(numbered, 1))
         _create(client, {WIDE: size.wide_partitions, PLAIN: 100})
-        # Each batch gets a segment of its own, so that all but the last are cleaned soon.
-        cleaned = {"cleanup.policy": "compact", "segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"}
+        # A segment holds no more than one large batch, so that what is behind it is soon cleaned.
+        cleaned = {"cleanup.policy": "compact", "segment.bytes": "1100000", "min.cleanable.dirty.ratio": "0.01"}
         _create(client, {COMPACTED: 100}, cleaned)
         for topic in (PLAIN, *numbered[:20]):
             client.produce(topic, batch_of(*[b"x" * 100] * 100))

@@ -1,4 +1,4 @@
-"""A sample of ``make soak NAME=hostile``: eight hostile processes for a few seconds, and what a client beside them sees."""
+"""A sample of ``make soak NAME=hostile``: eight hostile processes for a few seconds, and a client beside them."""
 
 from __future__ import annotations
 
