@@ -89,7 +89,7 @@ def of_strangers(place: Path, length: Length, seed: int) -> list[Finding]:
     """What somebody without a login can do to a broker that asks for one."""
     guarded = place / "guarded"
     guarded.mkdir()
-    with Target(guarded, None, *login_options(guarded)) as target:
+    with Target(guarded, None, *login_options(guarded), user=HONEST) as target:
         search = Search(target, seed)
         search.measure(cases.of_strangers(), length.strangers_s)
         return search.findings

@@ -40,6 +40,8 @@ class Case:
     shape: Shape | None = None
     # How long the broker is watched at least: what it does later with what it was sent.
     watched_s: float = 0.0
+    # Whether what it leaves behind would count for the next case.
+    leaves_records: bool = False
 
 
 def of_shape(shape: Shape, world: World) -> Case:
@@ -86,8 +88,10 @@ def produced(world: World) -> Iterator[Case]:
         yield Case("Produce", 9, text, lambda _, frame=frame: frame)
     for text, made in (*batches.bombs(), *batches.lies()):
         before = batches.produce_frame(PLAIN, made, 50)
-        yield Case("ListOffsets", 6, f"by time after {text}", lambda _: _by_time(world), before=(before,))
-        yield Case("Fetch", 12, f"of {text}", lambda _: _fetch(), before=(before,))
+        yield Case(
+            "ListOffsets", 6, f"by time after {text}", lambda _: _by_time(world), before=(before,), leaves_records=True
+        )
+        yield Case("Fetch", 12, f"of {text}", lambda _: _fetch(), before=(before,), leaves_records=True)
     # Two of these do not fit into one segment.
     large = batches.produce_frame(COMPACTED, batches.bomb("zeros", Codec.NONE, 600_000))
     for kind in batches.CONTENTS:
@@ -95,7 +99,9 @@ def produced(world: World) -> Iterator[Case]:
             bomb = batches.produce_frame(COMPACTED, batches.bomb(kind, codec, batches.UNFOLDED_BYTES))
             text = f"compaction of {kind} {codec.name.lower()} unfolded={batches.UNFOLDED_BYTES}"
             before = (bomb, large, bomb, large)
-            yield Case("Produce", 9, text, lambda _: large, before=before, watched_s=CLEANING_SECONDS)
+            yield Case(
+                "Produce", 9, text, lambda _: large, before=before, watched_s=CLEANING_SECONDS, leaves_records=True
+            )
 
 
 def _by_time(world: World) -> bytes:

@@ -65,8 +65,10 @@ class Finding:
 class Target:
     """The broker that is attacked, and the state it begins with; without a size that is nothing."""
 
-    def __init__(self, place: Path, size: Size | None, *options: str) -> None:
+    def __init__(self, place: Path, size: Size | None, *options: str, user: str = "") -> None:
         self._place = place
+        # Whom the bystander logs in as; the attacker does not.
+        self._user = user
         self._options = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
         self._template = place / "template"
         self._numbers = count()
@@ -96,7 +98,7 @@ class Target:
         self._broker = BrokerProcess(data, *self._options).start()
         self._data = data
         time.sleep(_SETTLING_SECONDS)
-        self._probe = Probe(self._broker.bootstrap, self._broker.pid)
+        self._probe = Probe(Address(self._broker.bootstrap, self._user), self._broker.pid)
         self._topics = self._count_topics() if self.world.topics else 0
         self.starts += 1
 
@@ -119,14 +121,15 @@ class Target:
         frame = case.frame(salt)
         probe = self.probe
         assert self._broker is not None
-        connection = Connection(self._broker.bootstrap)
+        connection = Connection(Address(self._broker.bootstrap))
         is_ready = all(_exchange(connection, each) for each in case.before)
         if is_ready:
             cost = probe.measure(frame, connection, case.watched_s)
         else:
             connection.close()
             cost = Cost(0.0, 0.0, 0.0, 0, "closed before")
-        if cost.outcome in ("unfinished", "bystander closed", "closed before") or self._has_changed(probe):
+        is_spent = case.leaves_records or cost.outcome in ("unfinished", "bystander closed", "closed before")
+        if is_spent or self._has_changed(probe):
             self.replace()
         return Finding(case, len(frame), cost)
 

@@ -49,8 +49,8 @@ class Size:
     members: int
 
 
-FULL = Size(topics=2_000, wide_partitions=400, groups=1_000, members=1_000)
-QUICK = Size(topics=300, wide_partitions=100, groups=200, members=200)
+FULL = Size(topics=500, wide_partitions=300, groups=1_000, members=1_000)
+QUICK = Size(topics=100, wide_partitions=50, groups=100, members=100)
 TINY = Size(topics=20, wide_partitions=10, groups=10, members=5)
 
 
