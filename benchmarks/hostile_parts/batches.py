@@ -7,11 +7,10 @@ each under every codec. Lies are batches whose header says something else than w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 from benchmarks.hostile_parts.shapes import CLIENT_ID, LIMIT_BYTES
-from benchmarks.hostile_parts.world import COMPACTED, PLAIN
 from seamark.wire.compression import Codec, compress
 from seamark.wire.frames import encode_request
 from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
@@ -76,28 +75,30 @@ def bomb(kind: str, codec: Codec, size: int) -> bytes:
         size //= 2
 
 
-def lies() -> Iterator[tuple[str, bytes]]:
-    """Batches whose header is not true."""
+def lies() -> dict[str, Callable[[], bytes]]:
+    """Batches whose header is not true, by what is wrong with them; made when they are asked for."""
     one = record(0)
-    yield "2147483647 records announced, one there", batch(one, _MAX_INT)
-    yield "2147483647 records announced in zstd", batch(compress(Codec.ZSTD, one), _MAX_INT, codec=Codec.ZSTD)
-    yield "no records, last delta 2147483646", batch(b"", 0, last_delta=_MAX_INT - 1)
-    yield "-1 records announced", batch(one, -1, last_delta=0)
     headers = b"\0" + encode_varint(0) + encode_varint(0) + _KEY + _NO_VALUE + encode_varint(_MAX_INT)
-    yield "2147483647 headers announced, none there", batch(encode_varint(len(headers)) + headers, 1)
-    yield "last delta 2147483646 for one record", batch(one, 1, last_delta=_MAX_INT - 1)
-    small = b"".join(record(number) for number in range(90_000))
-    yield "90,000 records, none compressed", batch(small, 90_000)
     tiny = batch(one, 1)
-    yield "a row of small batches", tiny * ((LIMIT_BYTES - 1000) // len(tiny))
+    return {
+        "2147483647 records announced, one there": lambda: batch(one, _MAX_INT),
+        "2147483647 records announced in zstd": lambda: batch(compress(Codec.ZSTD, one), _MAX_INT, codec=Codec.ZSTD),
+        "no records, last delta 2147483646": lambda: batch(b"", 0, last_delta=_MAX_INT - 1),
+        "-1 records announced": lambda: batch(one, -1, last_delta=0),
+        "2147483647 headers announced, none there": lambda: batch(encode_varint(len(headers)) + headers, 1),
+        "last delta 2147483646 for one record": lambda: batch(one, 1, last_delta=_MAX_INT - 1),
+        "90,000 records, none compressed": lambda: batch(b"".join(map(record, range(90_000))), 90_000),
+        "a row of small batches": lambda: tiny * ((LIMIT_BYTES - 1000) // len(tiny)),
+    }
 
 
-def bombs(sizes: tuple[int, ...] = (UNFOLDED_BYTES,)) -> Iterator[tuple[str, bytes]]:
-    for kind in CONTENTS:
-        for codec in Codec:
-            for size in sizes:
-                made = bomb(kind, codec, size)
-                yield f"{kind} {codec.name.lower()} unfolded={size}", made
+def bombs(size: int = UNFOLDED_BYTES) -> dict[str, Callable[[], bytes]]:
+    """Every content under every codec, by a text that says which; made when they are asked for."""
+    return {
+        f"{kind} {codec.name.lower()} unfolded={size}": partial(bomb, kind, codec, size)
+        for kind in CONTENTS
+        for codec in Codec
+    }
 
 
 def produce_frame(topic: str, records: bytes, partitions: int = 1, version: int = 9) -> bytes:
@@ -108,12 +109,3 @@ def produce_frame(topic: str, records: bytes, partitions: int = 1, version: int 
         acks=-1, timeout_ms=1000, topic_data=[ProduceRequestTopic(name=topic, partition_data=data)]
     )
     return encode_request(request, version, 1, CLIENT_ID)
-
-
-def produce_cases() -> Iterator[tuple[str, bytes]]:
-    """Every bomb and every lie, to a plain topic and to a compacted one, once and for as many partitions as fit."""
-    for topic in (PLAIN, COMPACTED):
-        for text, made in (*bombs(), *lies()):
-            yield f"{topic} partitions=1 {text}", produce_frame(topic, made)
-            if len(made) < LIMIT_BYTES // 4:
-                yield f"{topic} partitions=100 {text}", produce_frame(topic, made, 100)

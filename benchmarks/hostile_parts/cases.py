@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from benchmarks.hostile_parts import batches
 from benchmarks.hostile_parts.shapes import CLIENT_ID, Shape, array_paths, first_fillings, fitted, mutated
@@ -24,6 +25,8 @@ from tests.support.broker_driver import fetch_request
 
 # Served versions by API, oldest and newest.
 Served = dict[str, tuple[int, int]]
+# Makes a frame; the number makes names new that must not have been there before.
+Maker = Callable[[int], bytes]
 # The attacked broker looks every half second for what is to be cleaned, once it is synced.
 CLEANING_SECONDS = 4.0
 
@@ -35,8 +38,8 @@ class Case:
     api: str
     version: int
     text: str
-    frame: Callable[[int], bytes]
-    before: tuple[bytes, ...] = ()
+    frame: Maker
+    before: tuple[Maker, ...] = ()
     shape: Shape | None = None
     # How long the broker is watched at least: what it does later with what it was sent.
     watched_s: float = 0.0
@@ -83,25 +86,27 @@ def rounds(served: Served, world: World, rng: random.Random) -> Iterator[Case]:
 
 
 def produced(world: World) -> Iterator[Case]:
-    """Bombs and lies, sent, stored and asked for again."""
-    for text, frame in batches.produce_cases():
-        yield Case("Produce", 9, text, lambda _, frame=frame: frame)
-    for text, made in (*batches.bombs(), *batches.lies()):
-        before = batches.produce_frame(PLAIN, made, 50)
-        yield Case(
-            "ListOffsets", 6, f"by time after {text}", lambda _: _by_time(world), before=(before,), leaves_records=True
-        )
-        yield Case("Fetch", 12, f"of {text}", lambda _: _fetch(), before=(before,), leaves_records=True)
+    """Bombs and lies: sent to a plain topic and to a compacted one, asked for again, searched by time, cleaned."""
+    for text, make in (batches.bombs() | batches.lies()).items():
+        for topic in (PLAIN, COMPACTED):
+            for partitions in (1, 100):
+                yield Case("Produce", 9, f"{topic} partitions={partitions} {text}", _produce(topic, make, partitions))
+        store = (_produce(PLAIN, make, 50),)
+        by_time, fetch = (lambda _: _by_time(world)), (lambda _: _fetch())
+        yield Case("ListOffsets", 6, f"by time after {text}", by_time, before=store, leaves_records=True)
+        yield Case("Fetch", 12, f"of {text}", fetch, before=store, leaves_records=True)
     # Two of these do not fit into one segment.
-    large = batches.produce_frame(COMPACTED, batches.bomb("zeros", Codec.NONE, 600_000))
-    for kind in batches.CONTENTS:
-        for codec in (Codec.ZSTD, Codec.GZIP):
-            bomb = batches.produce_frame(COMPACTED, batches.bomb(kind, codec, batches.UNFOLDED_BYTES))
-            text = f"compaction of {kind} {codec.name.lower()} unfolded={batches.UNFOLDED_BYTES}"
-            before = (bomb, large, bomb, large)
-            yield Case(
-                "Produce", 9, text, lambda _: large, before=before, watched_s=CLEANING_SECONDS, leaves_records=True
-            )
+    large = _produce(COMPACTED, partial(batches.bomb, "zeros", Codec.NONE, 600_000))
+    for text, make in batches.bombs().items():
+        bomb = _produce(COMPACTED, make)
+        before = (bomb, large, bomb, large)
+        yield Case(
+            "Produce", 9, f"compaction of {text}", large, before, watched_s=CLEANING_SECONDS, leaves_records=True
+        )  # fmt: skip
+
+
+def _produce(topic: str, make: Callable[[], bytes], partitions: int = 1) -> Maker:
+    return lambda _: batches.produce_frame(topic, make(), partitions)
 
 
 def _by_time(world: World) -> bytes:
@@ -130,7 +135,7 @@ def of_strangers() -> Iterator[Case]:
                     frame = encode_request(request, version, 2, CLIENT_ID)
                     yield Case(
                         "SaslAuthenticate", version, f"{mechanism} {text} of {size} bytes",
-                        lambda _, frame=frame: frame, before=(hello,),
+                        lambda _, frame=frame: frame, before=(lambda _, hello=hello: hello,),
                     )  # fmt: skip
     yield Case("SaslAuthenticate", 0, "half a frame of 100 MB", lambda _: struct.pack(">i", 100 << 20) + bytes(900_000))
 

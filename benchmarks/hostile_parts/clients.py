@@ -47,7 +47,7 @@ class Attack:
         self._address = address
         self._frames = itertools.cycle(frames or [_ALL_TOPICS])
         self._rng = random.Random(1)
-        self._bombs: Iterator[bytes] | None = None
+        self._bombs = itertools.cycle(itertools.product((COMPACTED, PLAIN), batches.bombs().values()))
         self._held: list[socket.socket] = []
         self._client: Client | None = None
         self.done: Counter[str] = Counter()
@@ -69,12 +69,8 @@ class Attack:
 
     def bombs(self) -> None:
         """Produce what unfolds to far more than it is, to as many partitions as fit."""
-        if self._bombs is None:
-            made = [bomb for _, bomb in batches.bombs()]
-            self._bombs = itertools.cycle(
-                [batches.produce_frame(topic, bomb, 100) for bomb in made for topic in (PLAIN, COMPACTED)]
-            )
-        self._ask(next(self._bombs))
+        topic, make = next(self._bombs)
+        self._ask(batches.produce_frame(topic, make(), 100))
 
     def half(self) -> None:
         """Begin large requests and go on with them by single bytes."""
@@ -129,7 +125,7 @@ class Attack:
 
     def _ask(self, frame: bytes) -> None:
         if self._client is None:
-            self._client = self._address.connect(30)
+            self._client = self._address.connect(5)
             self.done["connections"] += 1
         self._client.wire.send(frame)
         self.done["requests"] += 1

@@ -17,9 +17,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -85,22 +85,21 @@ class Target:
             self.served = {names[each.api_key]: (each.min_version, each.max_version) for each in told}
             broker.stop()
 
-    @property
-    def probe(self) -> Probe:
+    def be_ready(self) -> Probe:
+        """Start a broker unless there is one."""
         if self._probe is None:
-            self._start()
-        assert self._probe is not None
+            self._probe = self._start()
         return self._probe
 
-    def _start(self) -> None:
+    def _start(self) -> Probe:
         data = self._place / f"data-{next(self._numbers)}"
         shutil.copytree(self._template, data)
         self._broker = BrokerProcess(data, *self._options).start()
         self._data = data
         time.sleep(_SETTLING_SECONDS)
-        self._probe = Probe(Address(self._broker.bootstrap, self._user), self._broker.pid)
         self._topics = self._count_topics() if self.world.topics else 0
         self.starts += 1
+        return Probe(Address(self._broker.bootstrap, self._user), self._broker.pid)
 
     def _count_topics(self) -> int:
         assert self._broker is not None
@@ -119,10 +118,10 @@ class Target:
 
     def measure(self, case: Case, salt: int) -> Finding:
         frame = case.frame(salt)
-        probe = self.probe
+        probe = self.be_ready()
         assert self._broker is not None
         connection = Connection(Address(self._broker.bootstrap))
-        is_ready = all(_exchange(connection, each) for each in case.before)
+        is_ready = all(_exchange(connection, make(salt)) for make in case.before)
         if is_ready:
             cost = probe.measure(frame, connection, case.watched_s)
         else:
@@ -171,40 +170,42 @@ class Search:
         self.findings: list[Finding] = []
 
     def run(self, seconds: float, apis: Iterable[str] = ()) -> None:
-        begin = time.monotonic()
         target = self._target
         served = {api: versions for api, versions in target.served.items() if not apis or api in apis}
         bombs = [case for case in cases.produced(target.world) if not apis or case.api in apis]
         self._rng.shuffle(bombs)
+        self.measure(cases.rounds(served, target.world, self._rng), 0.4 * seconds)
         self.measure(bombs, 0.25 * seconds)
-        self.measure(cases.rounds(served, target.world, self._rng), begin + 0.6 * seconds - time.monotonic())
-        self.measure(self._other_versions(served), begin + 0.75 * seconds - time.monotonic())
-        while time.monotonic() < begin + seconds:
-            climbed = list(islice(self._neighbours(), 8))
-            if not climbed:
-                return
-            self.measure(climbed, begin + seconds - time.monotonic())
+        self.measure(self._other_versions(served), 0.15 * seconds)
+        self.measure(self._climb(), 0.2 * seconds)
+
+    def _climb(self) -> Iterator[Case]:
+        """Neighbours of what is worst by now, without end."""
+        while any(each.case.shape is not None for each in self.findings):
+            yield from self._neighbours()
 
     def measure(self, chosen: Iterable[Case], seconds: float) -> None:
         """As many of these as the time allows."""
+        self._target.be_ready()
         deadline = time.monotonic() + seconds
         for case in chosen:
             self.findings.append(self._target.measure(case, next(self._salts)))
             if time.monotonic() > deadline:
                 return
 
-    def _other_versions(self, served: cases.Served) -> list[Case]:
+    def _other_versions(self, served: cases.Served) -> Iterator[Case]:
         """The worst shapes of each API in the versions that were not tried."""
-        found = []
-        for api, (oldest, newest) in served.items():
-            of_api = [each for each in self.findings if each.case.api == api and each.case.shape is not None]
-            if of_api:
-                worst = max(of_api, key=by_pause)
-                found += [cases.in_version(worst.case, each, self._target.world) for each in range(oldest + 1, newest)]
-        self._rng.shuffle(found)
-        return found
+        shaped = [each for each in self.findings if each.case.shape is not None]
+        wanted = [
+            (worst.case, version)
+            for worst in self._worst_of_each_api(shaped, by_pause)
+            for version in range(served[worst.case.api][0] + 1, served[worst.case.api][1])
+        ]
+        self._rng.shuffle(wanted)
+        for case, version in wanted:
+            yield cases.in_version(case, version, self._target.world)
 
-    def _neighbours(self) -> Iterable[Case]:
+    def _neighbours(self) -> Iterator[Case]:
         """Of the worst by pause and the worst by memory, no API twice in a row."""
         shaped = [each for each in self.findings if each.case.shape is not None]
         for key in (by_pause, by_memory):
