@@ -68,6 +68,7 @@ def attack(seconds: float, size: Size, settling: float) -> dict[str, object]:
             with honest.connect() as client:
                 client.create_topic(TOPIC, PARTITIONS)
             calm = bystander.watch(honest, max(2.0, seconds / 60))
+            # The checking program ends last: it must be able to work when the others are gone.
             with checking(honest) as checked, clients.attacking(clients.KINDS, hostile, frames) as done:
                 attacked = bystander.watch(honest, 0.2 * seconds)
                 early_mb = broker.resident_mb()
@@ -84,6 +85,7 @@ def attack(seconds: float, size: Size, settling: float) -> dict[str, object]:
             broker.kill()
             broker.start()
             failures += [f"after the restart: {each}" for each in missing(honest, books)]
+    failures += [f"after the attack, {each}" for each in books.refused_at_the_end]
     if not books.commits:
         failures.append(f"the checking program could not commit: {books.refused[:3]}")
     if late_mb - early_mb > MOST_GROWTH_MB:

@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from benchmarks.hostile_parts.login import Address
@@ -33,6 +34,8 @@ class Books:
     lost: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     longest_s: float = 0.0
+    # What was still refused when the attack was over.
+    refused_at_the_end: list[str] = field(default_factory=list)
 
     def said(self) -> str:
         return json.dumps(asdict(self))
@@ -90,9 +93,18 @@ class Checker:
         if found is None or found.offset != offset:
             self.books.lost.append(f"{partition}: {offset} was committed, {found} is there")
 
+    def end(self, number: int) -> None:
+        """Every partition must take records and commits now, whatever was before."""
+        before = len(self.books.refused)
+        for more in range(PARTITIONS):
+            self.round(number + more)
+        self.books.refused_at_the_end = self.books.refused[before:]
+
     def close(self) -> None:
         self._consumer.close()
-        self._producer.close()
+        # What could not be delivered is in the books.
+        with suppress(SeamarkError):
+            self._producer.close()
 
 
 def missing(address: Address, books: Books) -> list[str]:
@@ -137,6 +149,7 @@ def main() -> None:
         number += 1
         checker.round(number)
         time.sleep(0.02)
+    checker.end(number + 1)
     print(checker.books.said(), flush=True)
     checker.close()
 
