@@ -59,7 +59,8 @@ def attack(seconds: float, size: Size, settling: float) -> dict[str, object]:
     """The whole run; ``failures`` has a sentence for everything but the bystander's waits that is not as promised."""
     with tempfile.TemporaryDirectory(prefix="seamark-hostile-") as name:
         place = Path(name)
-        options = [word for option in login_options(place) for word in ("-o", option)]
+        chosen = (*login_options(place), "group.initial.rebalance.delay.ms=1000")
+        options = [word for option in chosen for word in ("-o", option)]
         with BrokerProcess(place / "broker", *options) as broker:
             honest, hostile = (Address(broker.bootstrap, user) for user in (HONEST, HOSTILE))
             world = fill(hostile, size)
