@@ -26,6 +26,7 @@ from pathlib import Path
 from benchmarks.hostile_parts import batches
 from benchmarks.hostile_parts.login import Address
 from benchmarks.hostile_parts.world import COMPACTED, PLAIN
+from seamark.wire.compression import Codec
 from seamark.wire.frames import encode_request
 from seamark.wire.messages.metadata import MetadataRequest
 from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -36,6 +37,8 @@ from tests.support.capture import CaptureError
 HALF_REQUESTS = 100
 SLOW_READERS = 50
 HOARDED = 1000
+# What a bomb unfolds to.
+BOMB_BYTES = 10_000_000
 LOWEST_PRIORITY = 19
 _ALL_TOPICS = encode_request(MetadataRequest(topics=None), 1, 1, "hostile")
 
@@ -47,10 +50,22 @@ class Attack:
         self._address = address
         self._frames = itertools.cycle(frames or [_ALL_TOPICS])
         self._rng = random.Random(1)
-        self._bombs = itertools.cycle(itertools.product((COMPACTED, PLAIN), batches.bombs().values()))
+        self._bombs: Iterator[bytes] = iter(())
         self._held: list[socket.socket] = []
         self._client: Client | None = None
         self.done: Counter[str] = Counter()
+
+    def prepare(self, kind: str) -> None:
+        """Make what takes long to make, before the attack begins."""
+        if kind == "bombs":
+            made = [
+                batches.bomb(content, codec, BOMB_BYTES)
+                for content in batches.CONTENTS
+                for codec in (Codec.ZSTD, Codec.GZIP)
+            ]
+            self._bombs = itertools.cycle(
+                [batches.produce_frame(topic, bomb, 100) for bomb in made for topic in (COMPACTED, PLAIN)]
+            )
 
     def step(self, kind: str) -> None:
         try:
@@ -69,8 +84,7 @@ class Attack:
 
     def bombs(self) -> None:
         """Produce what unfolds to far more than it is, to as many partitions as fit."""
-        topic, make = next(self._bombs)
-        self._ask(batches.produce_frame(topic, make(), 100))
+        self._ask(next(self._bombs))
 
     def half(self) -> None:
         """Begin large requests and go on with them by single bytes."""
@@ -191,10 +205,16 @@ def attacking(kinds: Iterable[str], address: Address, frames: Path) -> Iterator[
             assert child.stdout is not None
             child.stdout.readline()
         yield done
+        for child in children.values():
+            assert child.stdin is not None
+            child.stdin.close()
+            child.stdin = None
         for kind, child in children.items():
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 said, _ = child.communicate(timeout=40)
                 done[kind] = Counter(json.loads(said or "{}"))
+            except subprocess.TimeoutExpired:
+                done[kind] = Counter({"did not end in time": 1})
     finally:
         for child in children.values():
             child.kill()
@@ -219,9 +239,10 @@ def busy(count: int) -> Iterator[None]:
 
 def main() -> None:
     kind, bootstrap, user, directory = sys.argv[1:]
-    os.nice(LOWEST_PRIORITY)
     frames = [path.read_bytes() for path in sorted(Path(directory).glob("*.frame"))]
     attack = Attack(Address(bootstrap, user), frames)
+    attack.prepare(kind)
+    os.nice(LOWEST_PRIORITY)
     is_over = threading.Event()
 
     def wait_for_the_end() -> None:

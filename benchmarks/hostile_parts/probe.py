@@ -170,7 +170,7 @@ class Probe:
                 is_quiet = now - quiet_since > wanted and now - begin > watched_s
                 if is_quiet and (attack.is_sent or attack.is_closed):
                     return longest, "closed" if attack.is_closed else "answered" if is_done else "parked"
-                if now - begin > PATIENCE_SECONDS:
+                if now - begin > PATIENCE_SECONDS + watched_s:
                     return longest, "answered" if is_done else "unfinished"
                 if now - asked > _PING_SECONDS:
                     bystander.begin(_PING)
