@@ -20,6 +20,7 @@ MODULES = {
     "spark_source": ["spark_source"],
     "offsets_lake": ["offsets_lake"],
     "moves": ["moves"],
+    "hostile": ["hostile"],
 }
 
 

@@ -11,10 +11,11 @@ from tests.support.document_runner import Block, blocks_of, commands_of, run_doc
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-# ``py`` blocks need a Spark session; these documents are run in one.
-RUN_WITH_SPARK = {
+# ``py`` blocks need more than the document itself: a Spark session, or the broker that its commands start.
+RUN_BY = {
     "README.md": "tests/spark/test_documents_with_spark.py",
     "docs/offsets-lake.md": "tests/spark/test_documents_with_spark.py",
+    "docs/security.md": "tests/conformance/test_security_document.py",
     "docs/spark.md": "tests/spark/test_guide_runs.py",
     **{f"docs/how-to/{path.name}": "tests/spark/test_documents_with_spark.py" for path in HOW_TO},
 }
@@ -41,7 +42,7 @@ def test_every_program_of_a_document_is_run_by_some_test(path):
     languages = {block.language for block in blocks_of(path.read_text(encoding="utf-8"))}
     assert languages - NOT_PROGRAMS <= {"python", "py"}
     if "py" in languages:
-        runner = ROOT / RUN_WITH_SPARK[name_of(path)]
+        runner = ROOT / RUN_BY[name_of(path)]
         assert "py" in runner.read_text(encoding="utf-8")
         # A page is run by one runner, in one language.
         assert "python" not in languages or path.parent.name != "how-to"

@@ -112,6 +112,10 @@ class Wire:
             received += piece
         return bytes(received)
 
+    def detach(self) -> socket.socket:
+        """The connection itself, for who reads it in another way; closing it is then theirs."""
+        return self._socket
+
     def close(self) -> None:
         self._socket.close()
 

@@ -1,0 +1,49 @@
+"""Connections to the attacked broker that log in first, as the well-behaved and the hostile ones do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.broker_driver import Client
+
+HONEST = "honest"
+HOSTILE = "mallory"
+_PASSWORDS = {HONEST: "honest-secret", HOSTILE: "mallorys-secret"}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the broker is; ``user`` is empty for one that asks for no login."""
+
+    bootstrap: str
+    user: str = ""
+
+    def connect(self, timeout: float = 30.0) -> Client:
+        client = Client(self.bootstrap, client_id=self.user or "nobody", timeout=timeout)
+        if self.user:
+            client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            token = f"\0{self.user}\0{_PASSWORDS[self.user]}".encode()
+            answer = client.ask(SaslAuthenticateRequest(auth_bytes=token), 1)
+            if answer.error_code:
+                client.close()
+                raise RuntimeError(f"{self.user} was not let in: {answer.error_message}")
+        return client
+
+    def settings(self) -> dict[str, str]:
+        """The same for a Kafka client."""
+        where = {"bootstrap.servers": self.bootstrap}
+        if not self.user:
+            return where
+        login = {"sasl.mechanism": "PLAIN", "sasl.username": self.user, "sasl.password": _PASSWORDS[self.user]}
+        return {**where, "security.protocol": "SASL_PLAINTEXT", **login}
+
+
+def login_options(place: Path) -> tuple[str, ...]:
+    """Options of a broker that lets both users in, and nobody else."""
+    users = place / "users"
+    users.write_text("".join(f"{user}:{password}\n" for user, password in _PASSWORDS.items()))
+    users.chmod(0o600)
+    return ("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", f"seamark.users.file={users}")
