@@ -24,10 +24,11 @@ from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
-from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_chunks import Chunk, end_of, plausible_end
 from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
+from seamark.client.fetch_records import ReadLimits
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch_taking import RecordTaking
@@ -64,6 +65,7 @@ class Pipeline:
         self._log = ClientLog(config)
         self._waits = FetchWaits(self._log)
         self._limits = FetchLimits.from_config(config)
+        self._read_limits = ReadLimits.from_config(config)
         self._planning = FetchPlanning(
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
         )
@@ -79,7 +81,7 @@ class Pipeline:
             self._wants_more,
             key=load_deserializer("key", key),
             value=load_deserializer("value", value),
-            verify=config.check_crcs,
+            limits=self._read_limits,
         )
         self._on_arrival: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -372,10 +374,7 @@ class Pipeline:
         if not records:
             return False
         next_offset, end = end_of(records, ask.offset)
-        if answer.high_watermark >= 0:
-            # A broker may read records that were written after it looked at its high watermark, each of them a byte
-            # at least. A batch that says it reaches further is damaged, which is told when it is taken.
-            next_offset = min(next_offset, max(ask.offset, answer.high_watermark) + len(records))
+        next_offset = plausible_end(next_offset, ask.offset, answer.high_watermark, len(records))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
@@ -388,7 +387,7 @@ class Pipeline:
             whole,
             end_offset=next_offset,
             aborted=aborted,
-            verify=self._config.check_crcs,
+            limits=self._read_limits,
         )
         return self._arrive(state, chunk)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from seamark.errors import BadLength, BadValue, EncodeError, UnknownCodec
+from seamark.errors import BadValue, EncodeError, OverLimit, UnknownCodec
 from seamark.wire.stream_bounds import lz4_bound, zstd_bound
 
 
@@ -85,8 +85,8 @@ def decompress(codec: Codec | int, data: bytes | memoryview, max_bytes: int, pos
     raise UnknownCodec("codec", position, f"compression codec {int(codec)} is not defined")
 
 
-def _too_large(position: int, max_bytes: int) -> BadLength:
-    return BadLength("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
+def _too_large(position: int, max_bytes: int) -> OverLimit:
+    return OverLimit("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
 
 
 def _unsound(codec: str, position: int, reason: object) -> BadValue:

@@ -8,7 +8,7 @@ second frame in lz4 and bytes that no frame covers, and a zstd window that would
 
 from __future__ import annotations
 
-from seamark.errors import BadLength, BadValue
+from seamark.errors import BadValue, OverLimit
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_LIMITS = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
@@ -98,9 +98,9 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int) -> tup
         content = int.from_bytes(data[at : at + content_bytes], "little") + (256 if content_bytes == 2 else 0)
         at += content_bytes
         if content > max_bytes and at <= size:
-            raise BadLength("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
+            raise OverLimit("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
     if window > max(max_bytes, _ZSTD_USUAL_WINDOW):
-        raise BadLength(
+        raise OverLimit(
             "records", position, f"the zstd stream asks for a window of {window} bytes, {max_bytes} are allowed"
         )
 
