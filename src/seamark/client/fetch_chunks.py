@@ -1,9 +1,10 @@
 """A chunk: what one Fetch answer holds of one partition, handed out batch by batch.
 
 The bytes stay as they came until the caller takes them: a batch is decoded when its first record is wanted, on the
-caller's thread, and a slice at a time, for a few bytes can unfold to millions of records. The walk over batches is the same for objects and for columns, and both may take turns on one chunk.
-What is skipped (control batches, aborted transactions, records before the position) moves the position without giving
-records. The invariant: ``offset`` is the next one to hand out, ``leader_epoch`` that of the batch before it.
+caller's thread, and a slice at a time, for a few bytes can unfold to millions of records. The walk over batches is the
+same for objects and for columns, and both may take turns on one chunk. What is skipped (control batches, aborted
+transactions, records before the position) moves the position without giving records. The invariant: ``offset`` is the
+next one to hand out, ``leader_epoch`` that of the batch before it.
 
 A chunk can also be a trouble in place of bytes: it is met when everything fetched before it was taken.
 """
@@ -18,7 +19,7 @@ from seamark.client.consumer_fetching import TroubleKind
 from seamark.client.fetch_records import BatchReader, ReadLimits
 from seamark.client.read_committed import AbortedBatches
 from seamark.errors import DecodeError, Truncated
-from seamark.wire.record_batch import BatchHeader, Buffer, read_header
+from seamark.wire.record_batch import INT64_MAX, BatchHeader, Buffer, read_header
 
 if TYPE_CHECKING:
     from seamark.client.records_api import Record
@@ -51,7 +52,8 @@ def end_of(buffer: Buffer, offset: int) -> tuple[int, int]:
         return offset, 0
     (base_offset, _) = _PREFIX.unpack_from(buffer, last)
     (delta,) = _LAST_OFFSET_DELTA.unpack_from(buffer, last + _LAST_OFFSET_DELTA_POSITION)
-    return max(offset, base_offset + delta + 1), position
+    # No offset follows the largest that there is; the batch that claims to have it is refused when it is taken.
+    return max(offset, min(base_offset + delta + 1, INT64_MAX)), position
 
 
 def plausible_end(next_offset: int, offset: int, high_watermark: int, size: int) -> int:
@@ -268,6 +270,11 @@ class Chunk:
         header = read_header(self._buffer, self._position)
         if header.size_bytes > self.byte_count - self._position:
             raise Truncated("batch", self._position, "the batch reaches beyond what was fetched")
+        if header.next_offset > INT64_MAX:
+            reason = (
+                f"the batch says that it ends at offset {header.last_offset}, behind which there is none to go on from"
+            )
+            raise DecodeError("base_offset", self._position, reason)
         if self._end_offset is not None and header.next_offset > self._end_offset:
             reason = f"the batch says that it ends at offset {header.next_offset}, the log before {self._end_offset}"
             raise DecodeError("base_offset", self._position, reason)

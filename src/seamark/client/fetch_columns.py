@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from seamark.client.arrow_poll import MOST_ROWS
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ConsumerConfig
-from seamark.client.deadline import Deadline
+from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
 from seamark.client.fetch_chunks import end_of, plausible_end
@@ -195,6 +195,7 @@ class _RangeFetch:
         failures = 0
         last: ClientError | None = None
         while True:
+            asked_ms = now_ms()
             try:
                 found = await self._ask(offset, deadline)
             except ClientError as error:
@@ -206,8 +207,10 @@ class _RangeFetch:
             else:
                 if found is not None:
                     return found
-                failures = 0
                 last = None
+                # A broker waits before it says that there is nothing yet; one that does not is waited for.
+                is_hasty = now_ms() - asked_ms < self._limits.max_wait_ms // 2
+                failures = failures + 1 if is_hasty else 0
             deadline.check(operation, last)
             if failures:
                 await asyncio.sleep(deadline.at_most(self._backoff.wait_ms(failures) / 1000))

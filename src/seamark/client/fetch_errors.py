@@ -1,7 +1,8 @@
 """What can be wrong with the records that were asked for.
 
 ``CorruptRecords`` is raised from poll and leaves the position where they stand; seeking behind the batch goes on
-without it. ``RecordsTooLarge`` is the same for a batch that would cost the reader too much. ``RangeGone`` is for exact ranges, which have no position to reset.
+without it. ``RecordsTooLarge`` is the same for a batch that would cost the reader too much. ``RangeGone`` is for exact
+ranges, which have no position to reset.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from seamark.client import lasting_failures
 from seamark.client.assignment_state import Position
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.client_log import ClientLog
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
@@ -24,6 +23,7 @@ from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
+from seamark.client.fetch_backoff import FetchBackoff
 from seamark.client.fetch_chunks import Chunk, end_of, plausible_end
 from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
@@ -70,8 +70,7 @@ class Pipeline:
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
         )
         self._sessions: dict[int, FetchSession] = {}
-        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._failures: dict[int, int] = {}
+        self._backoff = FetchBackoff(config)
         self._metrics = FetchMetrics(now_ms(), read_committed=self._limits.isolation_level == READ_COMMITTED)
         # One entry per chunk: the partition whose turn it is. Appended by the I/O thread, consumed by the caller's.
         self._ready: deque[PartitionFetch] = deque()
@@ -224,7 +223,7 @@ class Pipeline:
                 max_version=version_cap(request),
             )
             self._waits.node_answered(node_id)
-            self._answered(session, request, asked, response, version)
+            self._answered(session, request, asked, response, version, started)
             self._metrics.fetches.add(now_ms() - started)
         except ClosedError:
             self._is_closed = True
@@ -245,23 +244,18 @@ class Pipeline:
     ) -> None:
         session.failed()
         self._metrics.failed_fetches += 1
-        failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+        failures = self._backoff.node_failed(session.node_id)
         text = f"a fetch from node {session.node_id} failed: {error}"
         self._log.say(logging.INFO, "fetch_failed", text, node=session.node_id, reason=str(error))
         if isinstance(error, ClientError) and error.is_retriable:
             self._waits.node_failed(session.node_id, error, started_ms)
-            self._later([state for state, _ in asked.values()], failures)
+            self._backoff.later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
             return
         for state, ask in asked.values():
             if self._is_current(state, ask):
                 self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
         self._on_arrival()
-
-    def _later(self, states: Iterable[PartitionFetch], failures: int = 1) -> None:
-        at_ms = now_ms() + int(self._backoff.wait_ms(failures))
-        for state in states:
-            state.retry_at_ms = at_ms
 
     # -- answers
 
@@ -272,6 +266,7 @@ class Pipeline:
         asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
         response: FetchResponse,
         version: int,
+        started_ms: int,
     ) -> None:
         if self._sessions.get(session.node_id) is not session:
             # K10: nobody keeps a session with this node any more.
@@ -288,15 +283,18 @@ class Pipeline:
             self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
-            failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+            failures = self._backoff.node_failed(session.node_id)
             if failures == 1 and error_code(response.error_code) in _SESSION_LOST:
                 # A node forgets sessions when it starts and when it has too many: a new one is opened at once.
                 return
-            self._later([state for state, _ in asked.values()], failures)
+            self._backoff.later([state for state, _ in asked.values()], failures)
             for state, ask in asked.values():
                 self._waits.partition_failed(state.partition, ask.offset, session.problem)
             return
-        self._failures.pop(session.node_id, None)
+        is_empty = not any(each.records or each.error_code for each in found.values())
+        self._backoff.node_answered(
+            session.node_id, [each for each, _ in asked.values()], started_ms, is_empty=is_empty
+        )
         has_arrived = False
         for unchanged in asked.keys() - found.keys():
             # A session leaves out what has nothing new.
@@ -331,7 +329,7 @@ class Pipeline:
             state.partition, ask.offset, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
         )
         state.forget_replica()
-        self._later([state])
+        self._backoff.partition_failed(state)
         if outcome is Outcome.REFRESH:
             self._network.request_refresh()
         return False
@@ -341,7 +339,7 @@ class Pipeline:
         replica = answer.preferred_read_replica
         if not answer.records and replica >= 0 and replica not in self._network.view.brokers:
             # The leader is asked again, and says the same until one of us knows better.
-            self._later([state])
+            self._backoff.partition_failed(state)
             self._network.request_refresh()
         ends = (answer.high_watermark, answer.last_stable_offset)
         end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
@@ -354,6 +352,11 @@ class Pipeline:
 
     def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
+        if diverging.end_offset >= ask.offset:
+            reason = f"the broker says that the log was cut at offset {diverging.end_offset}, which is not before it"
+            self._waits.partition_failed(state.partition, ask.offset, reason)
+            self._backoff.partition_failed(state)
+            return False
         if diverging.end_offset >= 0:
             return self._arrive(
                 state,
@@ -397,7 +400,9 @@ class Pipeline:
             chunk.is_last = True
         state.has_trouble = chunk.is_last
         if chunk.is_last:
-            self._later([state])
+            self._backoff.partition_failed(state)
+        else:
+            state.failures = 0
         state.arrived_bytes += chunk.byte_count
         state.chunks.append(chunk)
         self._ready.append(state)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from seamark.client.backoff import ExponentialBackoff
+from seamark.client.peer_text import one_line
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -36,7 +37,9 @@ class Node:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """For people; a host name may be any text that a broker sent."""
+        host = one_line(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.address} (node {self.id})"

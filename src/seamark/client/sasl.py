@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from seamark.client.errors import AuthenticationFailed
+from seamark.client.peer_text import one_line
 from seamark.client.sasl_credentials import Credentials
 from seamark.client.scram import ScramClient, ScramError
 from seamark.wire.error_codes import ErrorCode, error_code
@@ -35,7 +36,7 @@ class SaslConversation:
         assert isinstance(answer, SaslHandshakeResponse)
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
-            offered = ", ".join(answer.mechanisms) or "none"
+            offered = one_line(", ".join(answer.mechanisms[:20])) or "none"
             raise self._failed(f"{code.name}, the broker offers {offered}")
         if mechanism == "PLAIN":
             await self._plain()
@@ -65,7 +66,7 @@ class SaslConversation:
         assert isinstance(answer, SaslAuthenticateResponse)
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
-            said = f": {answer.error_message}" if answer.error_message else ""
+            said = f": {one_line(answer.error_message)}" if answer.error_message else ""
             raise self._failed(f"{code.name}{said} (user {self._credentials.username!r})")
         self._lifetime_ms = answer.session_lifetime_ms
         return answer.auth_bytes
