@@ -192,14 +192,14 @@ class Selection:
                     break
                 if not HEADER_BYTES <= behind - position <= size - position:
                     raise BadValue("batch_length", position + LENGTH_POSITION, "it changed while it was read")
-            if base_offset > final_offset:
-                self._seen_all = True
-                return int(base_offset)
-            if log_end is not None:
-                self._check_place(position, base_offset, base_offset + last_offset_delta + 1, log_end)
             if self.sections and self._is_enough(count, behind - position):
                 self._seen_all = True
                 return seen
+            if log_end is not None:
+                self._check_place(position, base_offset, base_offset + last_offset_delta + 1, log_end)
+            if base_offset > final_offset:
+                self._seen_all = True
+                return int(base_offset)
             if verify:
                 computed = crc32c(buffer[position + ATTRIBUTES_POSITION : behind])
                 if computed != crc:

@@ -58,6 +58,9 @@ _RENAMED = {
     "request.timeout.ms": "socket.timeout.ms",
     "ssl.truststore.location": "ssl.ca.location",
     "prefetch.max.bytes": None,
+    "max.poll.bytes": None,
+    "decoded.batch.max.bytes": None,
+    "record.max.headers": None,
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
 }
