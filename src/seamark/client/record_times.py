@@ -51,11 +51,13 @@ async def record_times(
     """Per place the time in ms of the first record at or beyond it; None if there is none up to the log's end."""
     asked = read_items("places", places, LogPlace)
     room = asyncio.Semaphore(_AT_ONCE)
+    # What batches unfold to is in memory once, however many are asked for.
+    decoding = asyncio.Lock()
 
     async def ask(place: LogPlace) -> int | ClientError | None:
         async with room:
             try:
-                return await _time_at(network, place, deadline)
+                return await _time_at(network, place, deadline, decoding)
             except ClientError as error:
                 if error.is_retriable:
                     network.metadata.mark_stale()
@@ -69,7 +71,7 @@ async def record_times(
     )
 
 
-async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline) -> int | None:
+async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, decoding: asyncio.Lock) -> int | None:
     partition, offset = place
     for _ in range(_MOST_BATCHES):
         answer = await _fetch(network, partition, offset, deadline)
@@ -77,7 +79,8 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline) 
             raise broker_error(answer.error_code, "Fetch", f"partition {partition}")
         try:
             # In a thread: what a few bytes unfold to must not hold up the connections of everybody else.
-            found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
+            async with decoding:
+                found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
         except DecodeError as error:
             raise unreadable(partition, offset, error) from None
         if found is not None or offset >= answer.high_watermark:
