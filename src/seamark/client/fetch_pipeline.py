@@ -292,9 +292,8 @@ class Pipeline:
                 self._waits.partition_failed(state.partition, ask.offset, session.problem)
             return
         is_empty = not any(each.records or each.error_code for each in found.values())
-        self._backoff.node_answered(
-            session.node_id, [each for each, _ in asked.values()], started_ms, is_empty=is_empty
-        )
+        states = (state for state, _ in asked.values())
+        self._backoff.node_answered(session.node_id, states, started_ms, is_empty=is_empty)
         has_arrived = False
         for unchanged in asked.keys() - found.keys():
             # A session leaves out what has nothing new.

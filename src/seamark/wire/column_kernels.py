@@ -37,9 +37,8 @@ S_ROWS, S_KEY_BYTES, S_VALUE_BYTES, S_KEY_NULLS, S_VALUE_NULLS = range(5)
 S_HEADERS, S_HEADER_KEY_BYTES, S_HEADER_VALUE_BYTES = range(5, 8)
 H_HEADERS, H_KEY_BYTES, H_VALUE_BYTES, H_EMPTY_ROWS, H_VALUE_NULLS = range(5)
 S_ERROR_FIELD, S_ERROR_POSITION, S_ERROR_NUMBER, S_ERROR_RECORD, S_ERROR_HEADER = range(8, 13)
-# -1, or the offset of the record that decode_records stopped at.
-S_STOPPED_AT = 13
-STATE_SIZE = 14
+# Then -1, or the offset of the record that decode_records stopped at.
+S_STOPPED_AT, STATE_SIZE = 13, 14
 
 _SOURCE = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES = types.uint8[::1]
@@ -220,8 +219,8 @@ def decode_records(
 
     The caller has made room for as many rows as the batches count, or for ``stop_rows`` if that is less, and for all
     their bytes in the key and in the value column; lengths are checked against what is left of the batch, so neither
-    can be exceeded. At the record behind ``stop_rows`` rows, or as many headers, it ends and leaves that record's
-    offset in ``state``. Timestamps are multiplied by ``ticks``. More than ``max_headers`` in one record are refused.
+    can be exceeded. It ends at the record behind ``stop_rows`` rows or headers, and leaves that record's offset in
+    ``state``. Timestamps are multiplied by ``ticks``. More than ``max_headers`` in a record are refused.
     """
     rows = state[S_ROWS]
     key_at = state[S_KEY_BYTES]
