@@ -46,6 +46,7 @@ _INT32S = types.int32[::1]
 _INT64S = types.int64[::1]
 _INT64 = types.int64
 _BYTES_COLUMN = (_BYTES, _INT32S, _BYTES)
+_NUMBERS = (_INT64S, _INT64S, _INT32S, _INT64S, _INT32S, _INT64S)
 
 _raw_memcpy: Any = cgutils.raw_memcpy
 _Reader = Callable[[Any, int, int, int], tuple[int, int]]
@@ -178,18 +179,7 @@ def _is_utf8(source: Any, position: int, end: int) -> bool:
 fail: Callable[[Any, int, int, int, int], int] = register_jitable(_fail)
 is_utf8: Callable[[Any, int, int], bool] = register_jitable(_is_utf8)
 
-DECODE_RECORDS = _INT64(
-    _SOURCE,
-    types.int64[:, ::1],
-    *[_INT64] * 6,
-    *_BYTES_COLUMN * 2,
-    _INT64S,
-    _INT64S,
-    _INT32S,
-    _INT64S,
-    _INT32S,
-    _INT64S,
-)
+DECODE_RECORDS = _INT64(_SOURCE, types.int64[:, ::1], *[_INT64] * 6, *_BYTES_COLUMN * 2, *_NUMBERS)
 
 
 def decode_records(
