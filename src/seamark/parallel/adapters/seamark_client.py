@@ -48,8 +48,15 @@ _TURN_S = 0.01
 _POSITIONS_S = 0.1
 # A partition that cannot be read on is told of in the log this often.
 _SAY_AGAIN_S = 60.0
-# A dead-letter topic that is not there is an error soon, not after the minute that a producer would wait.
-_PRODUCER = {"max_block_ms": 10_000}
+# A dead-letter topic that is not there is an error soon, not after the minute that a producer would wait. A record that
+# came compressed may be larger than a producer takes by default; compressed again, the broker takes it as it took it
+# before, and one value of zeros does not end the consumer.
+_PRODUCER = {
+    "max_block_ms": 10_000,
+    "max_request_size": 256 << 20,
+    "buffer_memory": 256 << 20,
+    "compression_type": "zstd",
+}
 
 Outcomes = dict[TopicPartition, BaseException | None]
 
