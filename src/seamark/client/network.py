@@ -268,11 +268,12 @@ class NetworkClient:
         return self._causes(None)
 
     def _causes(self, last: NetworkError | None) -> dict[str, str]:
-        # Where there is more than one connection to an address, what is wrong with one of them counts.
-        connections = sorted(self._connections.values(), key=lambda each: not each.is_ready)
-        found = {each.node.address: each.reason() for each in connections}
+        # What is known to be wrong with an address counts more than that a connection to it is open.
+        connections = self._connections.values()
+        found = {each.node.address: each.reason() for each in connections if each.is_ready}
         if last is not None:
-            found.setdefault(last.address, last.reason)
+            found[last.address] = last.reason
+        found |= {each.node.address: each.reason() for each in connections if not each.is_ready}
         return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
 
     def _lost(self, each: NodeConnection) -> None:

@@ -83,7 +83,7 @@ class NodeConnection:
     def reason(self) -> str:
         """Why the node is not usable at the moment, in a few words."""
         if self.is_ready and self.connection is not None:
-            return self.connection.throttle or "connected, and no answer so far"
+            return self.connection.throttle or f"connected, and no answer so far{self.connection.hint}"
         if self.last_error is not None and (self._opening is None or self.is_backing_off):
             return self.last_error.reason
         return self.progress if self.last_error is None else f"{self.progress}, before that: {self.last_error.reason}"

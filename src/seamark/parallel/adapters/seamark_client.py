@@ -20,7 +20,7 @@ from typing import Any
 from seamark.client.config import ClientConfig
 from seamark.client.consumer import Consumer
 from seamark.client.errors import WakeUp
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.fetch_errors import RecordsTooLarge
 from seamark.client.producer import Producer
 from seamark.client.records_api import Offset, Record
 from seamark.errors import SeamarkError
@@ -100,8 +100,8 @@ class SeamarkPort:
         self._next_positions = 0.0
         # Positions that the owner has heard of.
         self._told: dict[TopicPartition, int] = {}
-        # Partitions that stand before a batch that cannot be read, and when that is said again.
-        self._unreadable: dict[TopicPartition, CorruptRecords] = {}
+        # Partitions that stand before a batch that would cost too much, and when that is said again.
+        self._unreadable: dict[TopicPartition, RecordsTooLarge] = {}
         self._next_saying = 0.0
         # Commits that ended; told in poll, or in a commit that waits.
         self._finished: deque[Callable[[], object]] = deque()
@@ -172,15 +172,15 @@ class SeamarkPort:
             found = take()
         except WakeUp:
             found = None
-        except CorruptRecords as error:
+        except RecordsTooLarge as error:
             self._set_aside(error)
             found = None
         self._tell_finished()
         self._say_what_is_unreadable()
         return found
 
-    def _set_aside(self, error: CorruptRecords) -> None:
-        """Read the other partitions on: whoever wrote one batch that cannot be read must not stop them all."""
+    def _set_aside(self, error: RecordsTooLarge) -> None:
+        """Read the other partitions on: whoever wrote one batch that costs too much must not stop them all."""
         self._unreadable[error.partition] = error
         self._consumer.pause([error.partition])
         self._next_saying = 0.0
