@@ -12,9 +12,9 @@ from functools import cache, partial
 
 from benchmarks.hostile_parts.shapes import CLIENT_ID, LIMIT_BYTES
 from seamark.wire.compression import Codec, compress
+from seamark.wire.crc32c import crc32c
 from seamark.wire.frames import encode_request
 from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from seamark.wire.record_batch import crc32c_function
 from seamark.wire.varints import encode_varint
 
 CONTENTS = ("headers", "records", "zeros")
@@ -42,7 +42,7 @@ def batch(
 
 
 def _crc(checked: bytes) -> bytes:
-    return struct.pack(">I", crc32c_function()(checked))
+    return struct.pack(">I", crc32c(checked))
 
 
 def record(number: int, *, value: bytes | None = None, headers: int = 0) -> bytes:

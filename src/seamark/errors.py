@@ -105,6 +105,10 @@ class BadLength(DecodeError):
     """A length or count is negative, overlong, over a limit or larger than what holds it."""
 
 
+class OverLimit(BadLength):
+    """What was sent is larger than this reader takes in: it may be sound, and it would cost too much to find out."""
+
+
 class BadChecksum(DecodeError):
     """The stored checksum is not that of the bytes."""
 

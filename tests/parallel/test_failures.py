@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from seamark.client import Producer
 from seamark.errors import ConfigError, UsageError
 from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, Park, Retry, Skip, Stop
 from seamark.parallel.dead_letters import decode as read_dead_letter
@@ -207,6 +208,20 @@ def test_a_hanging_record_can_be_dead_lettered_by_call(topic, until):
         release.set()
     (letter,) = topic.read(f"{topic.name}-given-up", 1)
     assert letter.value == b"0"
+
+
+@pytest.mark.parametrize("client", ["seamark", "confluent"])
+def test_a_value_that_was_small_only_as_compressed_gets_to_the_dead_letter_topic(topic, until, client):
+    large = bytes(3 << 20)
+    limits = {"compression_type": "zstd", "max_request_size": 8 << 20}
+    with Producer(bootstrap_servers=topic.bootstrap, **limits) as producer:
+        producer.send(topic.name, large, partition=0)
+    topic.write(numbers(3), partition=lambda _: 1)
+    dead = f"{topic.name}.dead-letters"
+    topic.broker.create_topic(dead, partitions=1)
+    with topic.consumer(poisoned_by(topic, large), retry=TWICE, then=DeadLetter(), client=client):
+        until(others_done(topic, 3))
+        until(lambda: topic.committed() == 1)
 
 
 # covers: H2

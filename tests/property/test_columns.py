@@ -247,3 +247,22 @@ def test_no_kernel_reads_behind_the_bytes_it_was_given(pytestconfig):
     )
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 1000
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches(), st.data())
+def test_calls_that_end_early_find_every_row_once_and_give_no_more_than_was_allowed(encoded, data):
+    buffer = b"".join(encoded)
+    expected = read_records(buffer)
+    stop_rows = data.draw(st.integers(1, 5) | st.just(1000))
+    stop_bytes = data.draw(st.integers(0, 400) | st.just(10_000))
+    position, found = expected[0].offset, []
+    while position <= expected[-1].offset:
+        part = decode_columns(
+            buffer, columns=COLUMN_NAMES, start=position, stop_rows=stop_rows, stop_bytes=stop_bytes, log_end=2**62
+        )
+        assert part.next_offset > position
+        assert part.row_count <= stop_rows
+        found += rows_of(part)
+        position = part.next_offset
+    assert found == expected

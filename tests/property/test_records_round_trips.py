@@ -11,6 +11,7 @@ from seamark.wire.record_reader import _read_carefully, _read_quickly
 from seamark.wire.records import (
     Codec,
     Record,
+    RecordSlices,
     decode_batch,
     encode_batch,
     read_header,
@@ -153,15 +154,41 @@ def test_the_quick_reader_takes_nothing_that_the_careful_one_refuses(records, ti
     batch = encode_batch(records, timestamp_type=timestamp_type)
     header = read_header(batch)
     content = damaged(batch[61:], changes)
-    quick = _read_quickly(content, 0, len(content), header)
+
+    def slices() -> RecordSlices:
+        made = RecordSlices(batch, 0, header)
+        made.content, made.position, made.end = content, 0, len(content)
+        return made
+
+    quick = _read_quickly(slices(), header.record_count, 1000)
     try:
-        careful = _read_carefully(content, 0, len(content), header)
+        careful = _read_carefully(slices(), header.record_count, 1000)
     except DecodeError:
         assert quick is None
     else:
         assert quick is None or quick == careful
         if not changes:
             assert quick is not None
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    records=record_lists(max_size=9),
+    most=st.integers(1, 4),
+    most_headers=st.integers(0, 3),
+    codec=st.sampled_from(Codec),
+)
+def test_a_batch_read_in_slices_gives_the_records_that_it_gives_at_once(records, most, most_headers, codec):
+    batch = encode_batch(records, codec=codec)
+    slices = RecordSlices(batch, 0, read_header(batch))
+    found = []
+    while slices.left:
+        some = slices.read(most, most_headers)
+        assert 1 <= len(some) <= most
+        assert sum(len(record.headers) for record in some[:-1]) < max(most_headers, 1)
+        found += some
+    assert found == decode_batch(batch)
+    assert slices.header_count == sum(len(record.headers) for record in records)
 
 
 @settings(max_examples=300, deadline=None)

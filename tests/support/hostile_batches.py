@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator
 
 import cramjam
-from crc32c import crc32c
 
 from seamark.wire.compression import Codec, compress
+from seamark.wire.crc32c import crc32c
 from seamark.wire.varints import encode_varint
 
 HEADER = struct.Struct(">qiibIhiqqqhii")

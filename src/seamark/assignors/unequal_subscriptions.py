@@ -18,6 +18,7 @@ from a member with at least two more than the receiver; each of them lowers the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heapreplace
 
 from seamark.assignors.balance import balance_score
 from seamark.assignors.contract import MemberSubscription
@@ -54,6 +55,8 @@ class UnequalSubscriptions:
         self._owner: dict[TopicPartition, int] = {}
         self._sizes = [0] * len(members_by_id)
         self._movements = Movements()
+        # Of the topics that were looked at since the last move.
+        self._least: dict[str, int] = {}
         self._detours_left = len(partitions) * _DETOURS_PER_PARTITION
 
     def assign(self) -> Shares:
@@ -102,8 +105,18 @@ class UnequalSubscriptions:
                     self._give(partition, self._least_loaded(local))
                 else:
                     left.append(partition)
+        topic, heap = "", list[tuple[int, int]]()
         for partition in left:
-            self._give(partition, self._least_loaded(self._readers[partition.topic]))
+            # Partitions of a topic stand together, and sizes only grow here: an entry that lags behind is put right
+            # when it comes up. Without the heap every partition would look at every member.
+            if partition.topic != topic:
+                topic = partition.topic
+                heap = [(self._sizes[number], number) for number in self._readers[topic]]
+                heapify(heap)
+            while heap[0][0] != self._sizes[heap[0][1]]:
+                number = heap[0][1]
+                heapreplace(heap, (self._sizes[number], number))
+            self._give(partition, heap[0][1])
 
     def _give(self, partition: TopicPartition, number: int) -> None:
         self._owner[partition] = number
@@ -136,6 +149,8 @@ class UnequalSubscriptions:
 
     def _better_owner(self, partition: TopicPartition) -> int | None:
         enough = self._sizes[self._owner[partition]] - 2
+        if enough < 0:
+            return None
         readers = self._readers[partition.topic]
         earlier = self._ownership.earlier_owner.get(partition)
         if earlier is not None:
@@ -143,8 +158,15 @@ class UnequalSubscriptions:
             number = next((number for number in readers if self._ids[number] == earlier), None)
             if number is not None and self._sizes[number] <= enough:
                 return number
-        least = self._least_loaded(readers)
+        least = self._least_reader(partition.topic)
         return least if self._sizes[least] <= enough else None
+
+    def _least_reader(self, topic: str) -> int:
+        """The least loaded reader of a topic; the same until the next move."""
+        found = self._least.get(topic)
+        if found is None:
+            found = self._least[topic] = self._least_loaded(self._readers[topic])
+        return found
 
     def _reassign(self, partition: TopicPartition, target: int) -> None:
         choice = self._movements.better_choice(partition, self._owner[partition], target)
@@ -154,6 +176,7 @@ class UnequalSubscriptions:
             if self._detours_left < 0:
                 choice, owner = partition, self._owner[partition]
         self._movements.record(choice, owner, target)
+        self._least.clear()
         self._owner[choice] = target
         self._sizes[owner] -= 1
         self._sizes[target] += 1

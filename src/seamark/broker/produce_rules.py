@@ -15,7 +15,7 @@ from seamark.broker.partition import Partition
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
 from seamark.broker.slow_lane import Pause, SlowLane
 from seamark.counts import counted
-from seamark.errors import BadLength, DecodeError, TrailingBytes
+from seamark.errors import BadLength, DecodeError, OverLimit, TrailingBytes
 from seamark.wire.compression import Codec, decompress, unfolded_bound
 from seamark.wire.crc32c import crc32c
 from seamark.wire.error_codes import ErrorCode
@@ -40,7 +40,6 @@ from seamark.wire.record_batch import (
     Buffer,
 )
 from seamark.wire.record_walk import RECORD_LENGTH, RecordWalk
-from seamark.wire.stream_bounds import BeyondBound
 
 # From this version of Produce on a client may use zstd.
 ZSTD_VERSION = 7
@@ -131,7 +130,7 @@ def check_records(
         while not lane.may_spend(min(batch.record_count, _SLICE) + bound // _BYTES_PER_UNIT):
             yield Pause.NEXT
         records, start = _unfold(batch, codec, config.log_settings.max_decompressed_bytes)
-    except BeyondBound as error:
+    except OverLimit as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
     except DecodeError as error:
         # Kafka reads a zstd stream of no bytes as one of no records, and a second stream as records too many.
@@ -142,7 +141,7 @@ def check_records(
         while not walk.advance(_SLICE):
             yield Pause.HOLDING
             lane.spend(_SLICE)
-    except BeyondBound as error:
+    except OverLimit as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
     except BadLength as error:
         is_length = error.field == RECORD_LENGTH and not is_compressed

@@ -12,13 +12,16 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from seamark.client.fetch_chunks import Chunk
+from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_records import ReadLimits
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# In one record batch: the columns of as many take some ten megabytes beside keys, values and headers.
+MOST_ROWS = 1 << 20
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 
 
@@ -28,7 +31,7 @@ def _columns_module() -> Any:
     return import_module("seamark.wire.columns")
 
 
-def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verify: bool) -> pa.RecordBatch | None:
+def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, limits: ReadLimits) -> pa.RecordBatch | None:
     """The next records of the chunk, None if those bytes hold none; DecodeError if the very next batch is unsound.
 
     They are of one leader epoch, the chunk's ``leader_epoch`` afterwards.
@@ -36,15 +39,15 @@ def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verif
     first_offset = chunk.offset
     mark = chunk.mark()
     try:
-        return _decoded(chunk.take_batches(max_bytes), partition, first_offset, verify=verify)
+        return _next_columns(chunk, partition, max_bytes, limits)
     except DecodeError:
         # Hand out what stands before the unsound batch; the next call then meets it first.
         chunk.go_back(mark)
     sound: list[pa.RecordBatch] = []
-    while not chunk.is_empty:
-        mark, first, epoch = chunk.mark(), chunk.offset, chunk.leader_epoch
+    while not chunk.is_empty and sum(each.nbytes for each in sound) < limits.poll_bytes:
+        mark, epoch = chunk.mark(), chunk.leader_epoch
         try:
-            batch = _decoded(chunk.take_batches(1), partition, first, verify=verify)
+            batch = _next_columns(chunk, partition, 1, limits)
         except DecodeError:
             chunk.go_back(mark)
             if chunk.offset == first_offset:
@@ -60,12 +63,24 @@ def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, *, verif
     return pa.concat_batches(sound) if sound else None
 
 
-def _decoded(
-    pieces: list[memoryview], partition: TopicPartition, first_offset: int, *, verify: bool
-) -> pa.RecordBatch | None:
+def _next_columns(chunk: Chunk, partition: TopicPartition, max_bytes: int, limits: ReadLimits) -> pa.RecordBatch | None:
+    """Of the next batches as many records as memory is allowed for: a few bytes can unfold to many."""
+    mark, first_offset = chunk.mark(), chunk.offset
+    pieces = chunk.take_batches(max_bytes)
     if not pieces:
         return None
-    decoded = _columns_module().decode_columns(pieces, columns=COLUMNS, start=first_offset, verify=verify)
+    decoded = _columns_module().decode_columns(
+        pieces,
+        columns=COLUMNS,
+        start=first_offset,
+        verify=limits.verify,
+        max_batch_bytes=limits.batch_bytes,
+        max_headers=limits.record_headers,
+        stop_bytes=limits.poll_bytes,
+        stop_rows=MOST_ROWS,
+    )
+    if decoded.next_offset < end_of(pieces[-1], first_offset)[0]:
+        chunk.go_back(mark, offset=decoded.next_offset, leader_epoch=chunk.leader_epoch)
     return with_place(decoded.batch, partition)
 
 

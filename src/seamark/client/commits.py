@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import commit_codes, commit_request
 from seamark.client.commits_verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
-from seamark.client.consumer_events import commit_failed_line
+from seamark.client.consumer_events import AutomaticCommitLog, commit_failed_line
 from seamark.client.consumer_metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
 from seamark.client.membership import Membership
@@ -104,6 +104,7 @@ class Commits:
         # Asynchronous ones whose callback has not been handed out, in order.
         self._unreported: deque[Commit] = deque()
         self._fenced: BrokerError | None = None
+        self._automatic = AutomaticCommitLog()
 
     # -- starting
 
@@ -243,8 +244,10 @@ class Commits:
     def _finish(self, commit: Commit, error: ClientError | None, now_ms: int) -> None:
         commit.is_done = True
         commit.error = error
-        if error is not None and not commit.is_told:
-            self._effects.append(commit_failed_line(commit.offsets, error, is_automatic=commit.on_done is not None))
+        if commit.on_done is not None:
+            self._effects += self._automatic.ended(commit.offsets, error, now_ms)
+        elif error is not None and not commit.is_told:
+            self._effects.append(commit_failed_line(commit.offsets, error, is_automatic=False))
         if commit.on_done is not None:
             commit.on_done(commit, now_ms)
 

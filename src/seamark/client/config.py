@@ -153,6 +153,15 @@ class ConsumerConfig(ClientConfig):
     fetch_max_wait_ms: int = integer(500, "how long the broker may wait for fetch.min.bytes", 0, _INT)
     max_partition_fetch_bytes: int = integer(1_048_576, "the most that one fetch asks of one partition", 0, _INT)
     prefetch_max_bytes: int = integer(67_108_864, "bytes fetched and not yet polled are kept below this", 0, _LONG)
+    max_poll_bytes: int = integer(
+        67_108_864, "a poll gives no further record when those it has unfold to so much", 1, _LONG
+    )
+    decoded_batch_max_bytes: int = integer(
+        134_217_728, "the most that a compressed batch may unfold to; a larger one is not read", 1_048_576, _INT
+    )
+    record_max_headers: int = integer(
+        10_000, "the most headers that a record may have; a batch with one that has more is not read", 1_000, _INT
+    )
     check_crcs: bool = boolean(True, "verify the checksum of every batch")
     allow_auto_create_topics: bool = boolean(True, "let the broker create a topic that is subscribed or assigned")
     exclude_internal_topics: bool = boolean(True, "keep internal topics out of pattern subscriptions")

@@ -66,6 +66,7 @@ async def open_connection(
         if recipe.credentials is not None:
             progress(f"connected, authenticating with {recipe.credentials.mechanism}")
             await _authenticate(connection, recipe, recipe.credentials)
+        connection.is_set_up()
     except BaseException:
         connection.close()
         raise
@@ -73,6 +74,9 @@ async def open_connection(
 
 
 async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progress: Progress) -> Connection:
+    if not 0 < node.port < 65_536:
+        # The system would take it modulo 65536, and connect to a port that nobody named.
+        raise ConnectionFailed(node.address, f"{node.port} is not a port: those are 1 to 65535")
     loop = asyncio.get_running_loop()
     progress("connecting")
     hostname = node.host if recipe.tls is not None else None

@@ -70,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used = time.monotonic()
         # A broker that throttles us is sent nothing before this time (KIP-219).
         self.muted_until = 0.0
+        self.is_throttle_said = False
         self.on_closed: Callable[[Connection], None] | None = None
         self.bytes_sent = 0
         self.bytes_received = 0
@@ -81,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[_Waiting] = deque()
         self._next_correlation_id = 0
         self._answer_count = 0
+        self._setup_answers = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._room = asyncio.Event()
@@ -100,6 +102,21 @@ class Connection(asyncio.BufferedProtocol):
     def is_worn_out(self) -> bool:
         """Whether new requests should go over a new connection, because this one's session is about to end."""
         return self.session_ends_at is not None and time.monotonic() >= self.session_ends_at
+
+    @property
+    def throttle(self) -> str:
+        """What the broker asked of us, while that lasts."""
+        left = self.muted_until - time.monotonic()
+        return f"the broker has asked this client to send nothing for another {left:.0f} s" if left > 0 else ""
+
+    @property
+    def has_served(self) -> bool:
+        """Whether a request was answered that is no part of setting up the connection."""
+        return self._answer_count > self._setup_answers
+
+    def is_set_up(self) -> None:
+        """Versions are known and we are who we say: from here on requests are those of callers."""
+        self._setup_answers = self._answer_count
 
     @property
     def hint(self) -> str:
@@ -209,8 +226,10 @@ class Connection(asyncio.BufferedProtocol):
         self.bytes_received += nbytes
         try:
             frames = self._receiver.received(nbytes)
-        except DecodeError:
-            self.close(PeerProtocolError(self.address, _foreign(self._receiver.first_bytes)))
+        except DecodeError as error:
+            # Whoever has answered before speaks Kafka's protocol, and sends something wrong in it.
+            reason = f"an answer {error.reason}" if self._answer_count else _foreign(self._receiver.first_bytes)
+            self.close(PeerProtocolError(self.address, reason))
             return
         for frame in frames:
             self._answer(frame)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from seamark.client.assignment_state import Position
 from seamark.client.errors import ClientError, CommitError
+from seamark.client.lasting_failures import AGAIN_MS
 from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
 from seamark.client.metadata_cache import Node
 from seamark.client.positions_policy import OPTION
@@ -38,6 +39,31 @@ def commit_failed_line(partitions: Iterable[TopicPartition], error: ClientError,
     fields = (("partitions", tuple(map(str, names))), ("reason", str(error)), ("is_automatic", is_automatic))
     reason = error.reason if isinstance(error, CommitError) else error
     return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {reason}", fields)
+
+
+class AutomaticCommitLog:
+    """Automatic commits that fail go on failing at every interval: said at first, then now and then, and at the end."""
+
+    __slots__ = ("_failures", "_said_ms")
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._said_ms = 0
+
+    def ended(
+        self, partitions: Iterable[TopicPartition], error: ClientError | None, now_ms: int
+    ) -> tuple[LogLine, ...]:
+        """An automatic commit has ended; gives the line to log, if one is due."""
+        if error is None:
+            failures, self._failures = self._failures, 0
+            if failures < 2:
+                return ()
+            return (LogLine("warning", "commit_succeeds", f"automatic commits succeed again, after {failures} failed"),)
+        self._failures += 1
+        if self._failures > 1 and now_ms - self._said_ms < AGAIN_MS:
+            return ()
+        self._said_ms = now_ms
+        return (commit_failed_line(partitions, error, is_automatic=True),)
 
 
 def coordinator_found_line(node: Node | None) -> LogLine:

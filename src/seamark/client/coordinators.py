@@ -22,7 +22,7 @@ from seamark.client.discovery import (
     coordinator_connection_id,
     coordinator_not_available,
 )
-from seamark.client.errors import ClientError
+from seamark.client.errors import ClientError, NoBrokerAvailable
 from seamark.client.metadata_cache import Node
 from seamark.client.requests import ByVersion
 from seamark.errors import ClosedError
@@ -67,7 +67,8 @@ class Coordinators:
             return ticket.result()
         core.give_up(ticket)
         ticket.cancel()
-        last = core.last_error or coordinator_not_available(group_id)
+        # No look-up has failed yet: then none was answered, and the addresses that were tried are what is wrong.
+        last = core.last_error or NoBrokerAvailable(self._network.causes(), deadline.seconds)
         raise deadline.timed_out(f"finding the coordinator of group {group_id!r}", last)
 
     def require(self, group_id: str) -> Node:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from seamark.counts import shortened
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
@@ -141,7 +142,7 @@ class BrokerError(ClientError):
     def __init__(self, code: ErrorCode, api: str, subject: str, message: str | None = None) -> None:
         text = f"{api} of {subject}: {code.name} ({_MEANING.get(code, 'error code ' + str(int(code)))})"
         if message:
-            text += f": {message}"
+            text += f": {shortened(message, 300)}"
         super().__init__(text)
         self.code = code
         self.api = api

@@ -7,9 +7,11 @@ abandoned and the connection lives on; when the broker has not answered within i
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TypeVar
 
+from seamark.client.client_log import ClientLog
 from seamark.client.connection import Connection
 from seamark.client.deadline import Deadline
 from seamark.client.errors import RequestTimedOut
@@ -20,11 +22,16 @@ from seamark.wire.schema import Message
 M = TypeVar("M", bound=Message)
 
 
+# A longer wait than brokers impose by quota in one answer is worth a line.
+_LONG_THROTTLE_S = 10.0
+
+
 class Exchanges:
     """The exchanges of one client. Owned by the I/O loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: ClientLog) -> None:
         self.counts: dict[str, int] = {}
+        self._log = log
 
     def made(
         self, connection: Connection, message: Request, min_version: int, max_version: int | None
@@ -55,18 +62,22 @@ class Exchanges:
             async with asyncio.timeout(None if deadline.remaining >= timeout_s + 60 else deadline.remaining):
                 if place is not None:
                     await place.reached()
-                await unmuted(connection)
+                await self.unmuted(connection)
                 answer = await connection.start(made, response, version, timeout_s)
                 if place is not None:
                     place.leave()
                 return await answer
         except TimeoutError:
             name = type(made).__name__.removesuffix("Request")
-            raise RequestTimedOut(connection.address, name, deadline.seconds, connection.hint) from None
+            hint = f"; {connection.throttle}" if connection.throttle else connection.hint
+            raise RequestTimedOut(connection.address, name, deadline.seconds, hint) from None
 
-
-async def unmuted(connection: Connection) -> None:
-    """Wait as long as the broker asked us to (KIP-219)."""
-    # Asked again after each wait: an answer that came meanwhile may have prolonged it.
-    while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
-        await asyncio.sleep(wait)
+    async def unmuted(self, connection: Connection) -> None:
+        """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""
+        # Asked again after each wait: an answer that came meanwhile may have prolonged it.
+        while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
+            if wait > _LONG_THROTTLE_S and not connection.is_throttle_said:
+                connection.is_throttle_said = True
+                text = f"{connection.address}: {connection.throttle}; requests fail when their own time is over"
+                self._log.say(logging.WARNING, "throttled", text, address=connection.address, seconds=int(wait))
+            await asyncio.sleep(wait)

@@ -20,13 +20,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+from seamark.client.arrow_poll import MOST_ROWS
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ConsumerConfig
-from seamark.client.deadline import Deadline
+from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
-from seamark.client.fetch_chunks import end_of
-from seamark.client.fetch_errors import CorruptRecords, RangeGone
+from seamark.client.fetch_chunks import end_of, plausible_end
+from seamark.client.fetch_errors import CorruptRecords, RangeGone, unreadable
+from seamark.client.fetch_records import ReadLimits
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.io_thread import IoThread
@@ -124,22 +126,39 @@ def fetch_columns(
     columns_schema(wanted, timestamp_unit=timestamp_unit)
     pieces = _RangeFetch(network, config, TopicPartition(*partition), fetch_bytes)
 
+    limits = ReadLimits.from_config(config)
+
     def batches() -> Iterator[pa.RecordBatch]:
         for piece in pieces.pieces(start, end):
-            try:
-                decoded = decode_columns(
-                    piece.records,
-                    columns=wanted,
-                    start=piece.offset,
-                    end=end,
-                    verify=config.check_crcs,
-                    aborted=piece.aborted,
-                    timestamp_unit=timestamp_unit,
-                )
-            except DecodeError as error:
-                raise CorruptRecords(pieces.partition, piece.offset, str(error)) from error
-            if decoded.row_count:
-                yield decoded.batch
+            at, stop = piece.offset, min(piece.next_offset, end)
+            stop_bytes = limits.poll_bytes
+            while at < stop:
+                try:
+                    decoded = decode_columns(
+                        piece.records,
+                        columns=wanted,
+                        start=at,
+                        end=end,
+                        verify=limits.verify,
+                        aborted=piece.aborted,
+                        timestamp_unit=timestamp_unit,
+                        log_end=piece.next_offset,
+                        max_batch_bytes=limits.batch_bytes,
+                        max_headers=limits.record_headers,
+                        stop_bytes=stop_bytes,
+                        stop_rows=MOST_ROWS,
+                    )
+                except DecodeError as error:
+                    if stop_bytes == 0:
+                        raise unreadable(pieces.partition, at, error) from error
+                    # Batch by batch: what stands before the one that cannot be read is given, and its offset told.
+                    stop_bytes = 0
+                    continue
+                if decoded.row_count:
+                    yield decoded.batch
+                if decoded.next_offset is None or decoded.next_offset <= at:
+                    raise CorruptRecords(pieces.partition, at, "the broker sent no batch at or behind this offset")
+                at = decoded.next_offset
 
     return batches()
 
@@ -176,6 +195,7 @@ class _RangeFetch:
         failures = 0
         last: ClientError | None = None
         while True:
+            asked_ms = now_ms()
             try:
                 found = await self._ask(offset, deadline)
             except ClientError as error:
@@ -187,8 +207,10 @@ class _RangeFetch:
             else:
                 if found is not None:
                     return found
-                failures = 0
                 last = None
+                # A broker waits before it says that there is nothing yet; one that does not is waited for.
+                is_hasty = now_ms() - asked_ms < self._limits.max_wait_ms // 2
+                failures = failures + 1 if is_hasty else 0
             deadline.check(operation, last)
             if failures:
                 await asyncio.sleep(deadline.at_most(self._backoff.wait_ms(failures) / 1000))
@@ -233,6 +255,7 @@ class _RangeFetch:
             return None
         records = memoryview(answer.records)
         next_offset, size = end_of(records, offset)
+        next_offset = plausible_end(next_offset, offset, answer.high_watermark, size)
         if next_offset <= offset:
             raise CorruptRecords(self.partition, offset, "the broker sent no whole batch at or behind this offset")
         aborted: list[tuple[int, int]] = []

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from seamark.client import lasting_failures
 from seamark.client.assignment_state import Position
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.client_log import ClientLog
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
@@ -24,10 +23,12 @@ from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
-from seamark.client.fetch_chunks import Chunk, end_of
+from seamark.client.fetch_backoff import FetchBackoff
+from seamark.client.fetch_chunks import Chunk, end_of, plausible_end
 from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
+from seamark.client.fetch_records import ReadLimits
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch_taking import RecordTaking
@@ -64,12 +65,12 @@ class Pipeline:
         self._log = ClientLog(config)
         self._waits = FetchWaits(self._log)
         self._limits = FetchLimits.from_config(config)
+        self._read_limits = ReadLimits.from_config(config)
         self._planning = FetchPlanning(
             budget_bytes=config.prefetch_max_bytes, partition_bytes=config.max_partition_fetch_bytes
         )
         self._sessions: dict[int, FetchSession] = {}
-        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._failures: dict[int, int] = {}
+        self._backoff = FetchBackoff(config)
         self._metrics = FetchMetrics(now_ms(), read_committed=self._limits.isolation_level == READ_COMMITTED)
         # One entry per chunk: the partition whose turn it is. Appended by the I/O thread, consumed by the caller's.
         self._ready: deque[PartitionFetch] = deque()
@@ -79,7 +80,7 @@ class Pipeline:
             self._wants_more,
             key=load_deserializer("key", key),
             value=load_deserializer("value", value),
-            verify=config.check_crcs,
+            limits=self._read_limits,
         )
         self._on_arrival: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -222,7 +223,7 @@ class Pipeline:
                 max_version=version_cap(request),
             )
             self._waits.node_answered(node_id)
-            self._answered(session, request, asked, response, version)
+            self._answered(session, request, asked, response, version, started)
             self._metrics.fetches.add(now_ms() - started)
         except ClosedError:
             self._is_closed = True
@@ -243,23 +244,18 @@ class Pipeline:
     ) -> None:
         session.failed()
         self._metrics.failed_fetches += 1
-        failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+        failures = self._backoff.node_failed(session.node_id)
         text = f"a fetch from node {session.node_id} failed: {error}"
         self._log.say(logging.INFO, "fetch_failed", text, node=session.node_id, reason=str(error))
         if isinstance(error, ClientError) and error.is_retriable:
             self._waits.node_failed(session.node_id, error, started_ms)
-            self._later([state for state, _ in asked.values()], failures)
+            self._backoff.later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
             return
         for state, ask in asked.values():
             if self._is_current(state, ask):
                 self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
         self._on_arrival()
-
-    def _later(self, states: Iterable[PartitionFetch], failures: int = 1) -> None:
-        at_ms = now_ms() + int(self._backoff.wait_ms(failures))
-        for state in states:
-            state.retry_at_ms = at_ms
 
     # -- answers
 
@@ -270,6 +266,7 @@ class Pipeline:
         asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
         response: FetchResponse,
         version: int,
+        started_ms: int,
     ) -> None:
         if self._sessions.get(session.node_id) is not session:
             # K10: nobody keeps a session with this node any more.
@@ -286,15 +283,17 @@ class Pipeline:
             self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
-            failures = self._failures[session.node_id] = self._failures.get(session.node_id, 0) + 1
+            failures = self._backoff.node_failed(session.node_id)
             if failures == 1 and error_code(response.error_code) in _SESSION_LOST:
                 # A node forgets sessions when it starts and when it has too many: a new one is opened at once.
                 return
-            self._later([state for state, _ in asked.values()], failures)
+            self._backoff.later([state for state, _ in asked.values()], failures)
             for state, ask in asked.values():
                 self._waits.partition_failed(state.partition, ask.offset, session.problem)
             return
-        self._failures.pop(session.node_id, None)
+        is_empty = not any(each.records or each.error_code for each in found.values())
+        states = (state for state, _ in asked.values())
+        self._backoff.node_answered(session.node_id, states, started_ms, is_empty=is_empty)
         has_arrived = False
         for unchanged in asked.keys() - found.keys():
             # A session leaves out what has nothing new.
@@ -329,7 +328,7 @@ class Pipeline:
             state.partition, ask.offset, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
         )
         state.forget_replica()
-        self._later([state])
+        self._backoff.partition_failed(state)
         if outcome is Outcome.REFRESH:
             self._network.request_refresh()
         return False
@@ -339,7 +338,7 @@ class Pipeline:
         replica = answer.preferred_read_replica
         if not answer.records and replica >= 0 and replica not in self._network.view.brokers:
             # The leader is asked again, and says the same until one of us knows better.
-            self._later([state])
+            self._backoff.partition_failed(state)
             self._network.request_refresh()
         ends = (answer.high_watermark, answer.last_stable_offset)
         end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
@@ -352,6 +351,11 @@ class Pipeline:
 
     def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
+        if diverging.end_offset >= ask.offset:
+            reason = f"the broker says that the log was cut at offset {diverging.end_offset}, which is not before it"
+            self._waits.partition_failed(state.partition, ask.offset, reason)
+            self._backoff.partition_failed(state)
+            return False
         if diverging.end_offset >= 0:
             return self._arrive(
                 state,
@@ -372,10 +376,7 @@ class Pipeline:
         if not records:
             return False
         next_offset, end = end_of(records, ask.offset)
-        if answer.high_watermark >= 0:
-            # A broker may read records that were written after it looked at its high watermark, each of them a byte
-            # at least. A batch that says it reaches further is damaged, which is told when it is taken.
-            next_offset = min(next_offset, max(ask.offset, answer.high_watermark) + len(records))
+        next_offset = plausible_end(next_offset, ask.offset, answer.high_watermark, len(records))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
@@ -388,7 +389,7 @@ class Pipeline:
             whole,
             end_offset=next_offset,
             aborted=aborted,
-            verify=self._config.check_crcs,
+            limits=self._read_limits,
         )
         return self._arrive(state, chunk)
 
@@ -398,7 +399,9 @@ class Pipeline:
             chunk.is_last = True
         state.has_trouble = chunk.is_last
         if chunk.is_last:
-            self._later([state])
+            self._backoff.partition_failed(state)
+        else:
+            state.failures = 0
         state.arrived_bytes += chunk.byte_count
         state.chunks.append(chunk)
         self._ready.append(state)

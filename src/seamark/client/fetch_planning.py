@@ -31,6 +31,7 @@ class PartitionFetch:
     __slots__ = (
         "arrived_bytes",
         "chunks",
+        "failures",
         "has_trouble",
         "high_watermark",
         "is_alive",
@@ -58,6 +59,8 @@ class PartitionFetch:
         # Behind what the caller has taken; written by the caller's thread.
         self.position = position
         self.retry_at_ms = 0
+        # Answers in a row that led nowhere.
+        self.failures = 0
         # A trouble stands at the end of the chunks, or bytes that lead no further (a damaged batch): nothing is asked
         # until the caller has heard of it.
         self.has_trouble = False

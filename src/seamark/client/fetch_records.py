@@ -9,12 +9,21 @@ of one size, as numbers and fixed structures are, ``fetch_alike`` reads them by 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from seamark.client.config import ConsumerConfig
 from seamark.client.fetch_alike import read_alike
 from seamark.client.records_api import Record
 from seamark.topic_partition import TopicPartition
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
-from seamark.wire.record_batch import HEADER_BYTES, BatchHeader, Buffer, check_crc
-from seamark.wire.records import decode_records
+from seamark.wire.record_batch import BatchHeader, Buffer
+from seamark.wire.records import DEFAULT_MAX_DECOMPRESSED, MAX_HEADERS_PER_RECORD, RecordSlices
+
+# What is decoded at a time of a batch that has more: a few megabytes of objects. The loop below reads the offset deltas
+# of as many records.
+SLICE_RECORDS = 8_192
+SLICE_HEADERS = 65_536
+# What a header counts when bytes are: it is two bytes in a batch and two objects in a tuple for who has the record.
+_HEADER_BYTES = 100
 
 # When so many records were of one size, those that follow may be as well.
 _RECORDS_TO_SEE = 3
@@ -24,37 +33,69 @@ _SMALL_DELTAS = 64
 _FAR_MS = 2**62
 
 
-def read_batch(
-    buffer: Buffer,
-    position: int,
-    header: BatchHeader,
-    partition: TopicPartition,
-    *,
-    first_offset: int = 0,
-    verify: bool = True,
-    max_bytes: int = DEFAULT_MAX_DECOMPRESSED,
-) -> list[Record]:
-    """The batch's records from ``first_offset`` on; DecodeError if its bytes are unsound."""
-    if verify:
-        check_crc(buffer, position, header)
-    start, end = position + HEADER_BYTES, position + header.size_bytes
-    view = memoryview(buffer)[start:end]
-    codec = header.codec
-    content = bytes(view) if codec is Codec.NONE else decompress(codec, view, max_bytes, start) if view else b""
-    records = _read(content, header, partition)
-    if records is None:
-        records = _read_generally(buffer, position, header, partition, max_bytes)
-    if records and records[0].offset < first_offset:
-        # A batch is sent whole, also when the position is inside it.
-        return [record for record in records if record.offset >= first_offset]
-    return records
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What a batch may cost its reader, whoever wrote it."""
+
+    batch_bytes: int = DEFAULT_MAX_DECOMPRESSED
+    record_headers: int = MAX_HEADERS_PER_RECORD
+    # What is handed out at once.
+    poll_bytes: int = DEFAULT_MAX_DECOMPRESSED
+    verify: bool = True
+
+    @classmethod
+    def from_config(cls, config: ConsumerConfig) -> ReadLimits:
+        return cls(
+            batch_bytes=config.decoded_batch_max_bytes,
+            record_headers=config.record_max_headers,
+            poll_bytes=config.max_poll_bytes,
+            verify=config.check_crcs,
+        )
 
 
-def _read_generally(
-    buffer: Buffer, position: int, header: BatchHeader, partition: TopicPartition, max_bytes: int
-) -> list[Record]:
+class BatchReader:
+    """The records of one batch in slices, so that what is in memory does not grow with what the batch unfolds to."""
+
+    __slots__ = ("_batch", "_partition", "slice_bytes")
+
+    def __init__(
+        self, buffer: Buffer, position: int, header: BatchHeader, partition: TopicPartition, limits: ReadLimits
+    ) -> None:
+        self._partition = partition
+        self._batch = RecordSlices(
+            buffer,
+            position,
+            header,
+            verify=limits.verify,
+            max_bytes=limits.batch_bytes,
+            max_headers=limits.record_headers,
+        )
+        # What the last slice weighs in memory, apart from the objects that every record has.
+        self.slice_bytes = 0
+
+    @property
+    def is_done(self) -> bool:
+        return not self._batch.left
+
+    def next_slice(self, first_offset: int) -> list[Record]:
+        """Records from ``first_offset`` on, none only at the end of the batch; DecodeError if they are unsound."""
+        batch = self._batch
+        while True:
+            weight = batch.position + batch.header_count * _HEADER_BYTES
+            records = _read(batch, self._partition)
+            if records is None:
+                records = _read_generally(batch, self._partition)
+            if records and records[0].offset < first_offset:
+                # A batch is sent whole, also when the position is inside it.
+                records = [record for record in records if record.offset >= first_offset]
+            if records or self.is_done:
+                self.slice_bytes = batch.position + batch.header_count * _HEADER_BYTES - weight
+                return records
+
+
+def _read_generally(batch: RecordSlices, partition: TopicPartition) -> list[Record]:
     topic, index = partition
-    epoch = header.partition_leader_epoch
+    epoch = batch.header.partition_leader_epoch
     return [
         Record(
             topic,
@@ -67,16 +108,18 @@ def _read_generally(
             each.timestamp_type,
             epoch,
         )
-        for each in decode_records(buffer, position, header, verify=False, max_bytes=max_bytes)
+        for each in batch.read(SLICE_RECORDS, SLICE_HEADERS)
     ]
 
 
-def _read(content: bytes, header: BatchHeader, partition: TopicPartition) -> list[Record] | None:
-    """The records, or None if anything about them is unusual.
+def _read(batch: RecordSlices, partition: TopicPartition) -> list[Record] | None:
+    """The next slice of the records, or None, and nothing is taken, if anything about them is unusual.
 
     The lowest bit of a varint is its sign: a doubled length or delta is compared and halved once, where it is used.
     """
     topic, index = partition
+    header = batch.header
+    content = batch.content
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp_ms
     append_time = header.max_timestamp_ms
@@ -87,14 +130,17 @@ def _read(content: bytes, header: BatchHeader, partition: TopicPartition) -> lis
     make = Record
     records: list[Record] = []
     append = records.append
-    position = 0
-    last_delta = -1
-    count = header.record_count
-    left = count
+    position = batch.position
+    last_delta = batch.last_delta * 2 if batch.last_delta >= 0 else -1
+    left = batch.left
+    # How many are left over for the next slice, and how many headers this one may have.
+    rest = max(0, left - SLICE_RECORDS)
+    headers_left = SLICE_HEADERS
+    count = left
     look_again = count - _RECORDS_TO_SEE
     size_before = 0
     try:
-        while left:
+        while left > rest:
             begin = position
             length = content[position]
             if length < 0x80:
@@ -164,6 +210,9 @@ def _read(content: bytes, header: BatchHeader, partition: TopicPartition) -> lis
 
             if content[position]:
                 headers, position = _read_headers(content, position)
+                headers_left -= len(headers)
+                if headers_left <= 0:
+                    rest = left - 1
             else:
                 headers = ()
                 position += 1
@@ -183,9 +232,9 @@ def _read(content: bytes, header: BatchHeader, partition: TopicPartition) -> lis
                 )
             )
             left -= 1
-            if left == look_again and left:
+            if left == look_again and left > rest:
                 if position - begin == size_before:
-                    like = read_alike(content, begin, position, delta >> 1, left, header, partition)
+                    like = read_alike(content, begin, position, delta >> 1, left - rest, header, partition)
                     if like:
                         records += like
                         left -= len(like)
@@ -196,8 +245,10 @@ def _read(content: bytes, header: BatchHeader, partition: TopicPartition) -> lis
             size_before = position - begin
     except (IndexError, UnicodeDecodeError):
         return None
-    if position != len(content) or last_delta >> 1 > header.last_offset_delta:
+    if (position > batch.end if left else position != batch.end) or last_delta >> 1 > header.last_offset_delta:
         return None
+    batch.position, batch.last_delta, batch.left = position, last_delta >> 1, left
+    batch.header_count += SLICE_HEADERS - headers_left
     return records
 
 

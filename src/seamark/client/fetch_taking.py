@@ -16,9 +16,10 @@ from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, Trouble
 from seamark.client.deserializers import Deserializer
 from seamark.client.errors import DeserializationFailed
 from seamark.client.fetch_chunks import Chunk
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.fetch_errors import unreadable
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import PartitionFetch
+from seamark.client.fetch_records import ReadLimits
 from seamark.client.records_api import Record
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
@@ -47,14 +48,16 @@ class RecordTaking:
         *,
         key: Deserializer | None,
         value: Deserializer | None,
-        verify: bool,
+        limits: ReadLimits,
     ) -> None:
         self._ready = ready
         self._metrics = metrics
         self._wants_more = wants_more
         self._key = key
         self._value = value
-        self._verify = verify
+        self._limits = limits
+        # What this poll may still give, in bytes.
+        self._room_bytes = 0
         # Whose chunk was begun: it goes on first.
         self._current: PartitionFetch | None = None
         self._shown: _Shown | None = None
@@ -63,7 +66,8 @@ class RecordTaking:
         records: list[Record] = []
         positions: Positions = {}
         troubles: list[Trouble] = []
-        while len(records) < most and (state := self._next_partition()) is not None:
+        self._room_bytes = self._limits.poll_bytes
+        while len(records) < most and self._room_bytes > 0 and (state := self._next_partition()) is not None:
             chunk = state.chunks[0]
             trouble = self._take_from(state, chunk, most - len(records), records)
             if chunk.offset != state.position.offset:
@@ -86,7 +90,7 @@ class RecordTaking:
             return chunk.trouble
         found, failure = self._read(state, chunk, most)
         records += found
-        chunk.took(len(found))
+        self._room_bytes -= chunk.took(len(found))
         if failure is not None:
             chunk.spoil(failure)
         return chunk.trouble
@@ -98,7 +102,7 @@ class RecordTaking:
         try:
             found = chunk.take(most)
         except DecodeError as error:
-            chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
+            chunk.spoil(unreadable(state.partition, chunk.offset, error))
             return [], None
         if (self._key is not None or self._value is not None) and found:
             return self._deserialized(found, state.partition)
@@ -175,9 +179,9 @@ class RecordTaking:
             batch = None
             if chunk.trouble is None:
                 try:
-                    batch = columns_of(chunk, state.partition, max_bytes, verify=self._verify)
+                    batch = columns_of(chunk, state.partition, max_bytes, self._limits)
                 except DecodeError as error:
-                    chunk.spoil(CorruptRecords(state.partition, chunk.offset, str(error)))
+                    chunk.spoil(unreadable(state.partition, chunk.offset, error))
             if chunk.offset != state.position.offset:
                 self._note_position(state, chunk, positions)
             if chunk.trouble is not None:

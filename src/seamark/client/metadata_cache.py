@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from seamark.client.backoff import ExponentialBackoff
+from seamark.counts import shortened
+from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -36,7 +38,9 @@ class Node:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """For people; a host name may be any text that a broker sent."""
+        host = readable(shortened(self.host, 300))
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.address} (node {self.id})"

@@ -22,7 +22,7 @@ from seamark.client.bootstrap import bootstrap_nodes, first_ready
 from seamark.client.client_log import ClientLog
 from seamark.client.config import ClientConfig
 from seamark.client.connecting import ConnectionRecipe
-from seamark.client.connection import Connection, RawResponse
+from seamark.client.connection import Connection
 from seamark.client.coordinators import Coordinators
 from seamark.client.deadline import Deadline
 from seamark.client.discovery import coordinator_connection_id
@@ -36,7 +36,7 @@ from seamark.client.errors import (
     UnsupportedByBroker,
     broker_error,
 )
-from seamark.client.exchanges import Exchanges, unmuted
+from seamark.client.exchanges import Exchanges
 from seamark.client.metadata_cache import ClusterView, MetadataCache, Node
 from seamark.client.metadata_refresh import MetadataRefresh
 from seamark.client.node_connection import NodeConnection
@@ -84,7 +84,7 @@ class NetworkClient:
         self.coordinators = Coordinators(self)
         self._is_closed = False
         self._keeper: asyncio.Task[None] | None = None
-        self.exchanges = Exchanges()
+        self.exchanges = Exchanges(self.log)
 
     @property
     def request_counts(self) -> dict[str, int]:
@@ -123,36 +123,6 @@ class NetworkClient:
         finally:
             if place is not None:
                 place.leave()
-
-    async def send_raw(
-        self,
-        node_id: int,
-        message: Request,
-        *,
-        timeout_ms: int | None = None,
-        min_version: int = 0,
-        max_version: int | None = None,
-        lane: Lane = "main",
-    ) -> RawResponse:
-        """As ``send``, with the answer as bytes: fetched records are decoded by who wants them, and how."""
-        timeout_s = (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        connection = await self.connection_to(node_id, lane).ready(Deadline(timeout_s))
-        made, version = self.exchanges.made(connection, message, min_version, max_version)
-        await unmuted(connection)
-        return await connection.request_raw(made, version, timeout_s)
-
-    async def send_only(
-        self,
-        node_id: int,
-        message: Request,
-        *,
-        max_version: int | None = None,
-    ) -> None:
-        """Send a request that has no answer (Produce with acks=0); returns when it is handed to the system."""
-        connection = await self.connection_to(node_id).ready(Deadline(self.config.request_timeout_ms / 1000))
-        made, version = self.exchanges.made(connection, message, 0, max_version)
-        await unmuted(connection)
-        await connection.send_only(made, version)
 
     async def send_to_any(
         self,
@@ -298,9 +268,12 @@ class NetworkClient:
         return self._causes(None)
 
     def _causes(self, last: NetworkError | None) -> dict[str, str]:
-        found = {each.node.address: each.reason() for each in self._connections.values() if not each.is_ready}
+        # What is known to be wrong with an address counts more than that a connection to it is open.
+        connections = self._connections.values()
+        found = {each.node.address: each.reason() for each in connections if each.is_ready}
         if last is not None:
-            found.setdefault(last.address, last.reason)
+            found[last.address] = last.reason
+        found |= {each.node.address: each.reason() for each in connections if not each.is_ready}
         return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
 
     def _lost(self, each: NodeConnection) -> None:

@@ -82,6 +82,8 @@ class NodeConnection:
 
     def reason(self) -> str:
         """Why the node is not usable at the moment, in a few words."""
+        if self.is_ready and self.connection is not None:
+            return self.connection.throttle or f"connected, and no answer so far{self.connection.hint}"
         if self.last_error is not None and (self._opening is None or self.is_backing_off):
             return self.last_error.reason
         return self.progress if self.last_error is None else f"{self.progress}, before that: {self.last_error.reason}"
@@ -133,7 +135,6 @@ class NodeConnection:
         connection.on_closed = self._closed
         self.connection = connection
         self.opened_count += 1
-        self._failures = 0
         self.last_error = None
         self.progress = "connected"
         if self._on_open is not None:
@@ -167,6 +168,9 @@ class NodeConnection:
         if self._is_closed:
             return
         assert connection.closed_with is not None
+        if connection.has_served:
+            # Not before: a peer that opens every connection and ends it at the first request has to be waited for too.
+            self._failures = 0
         self._failed(connection.closed_with)
         if self._on_lost is not None:
             self._on_lost(self)
@@ -183,6 +187,8 @@ class NodeConnection:
         """Close the connection on our own account: no backoff follows."""
         connection, self.connection = self.connection, None
         if connection is not None:
+            if connection.has_served:
+                self._failures = 0
             connection.close(ConnectionFailed(self.node.address, f"the connection was closed: {reason}"))
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import Deadline
-from seamark.client.exchanges import unmuted
+from seamark.client.errors import ConnectionFailed
 from seamark.client.network import NetworkClient
 from seamark.topic_partition import TopicPartition
 from seamark.wire.messages.produce import (
@@ -51,7 +51,12 @@ class OrderedRequests:
         async with turn:
             connection = await self._network.connection_to(node_id).ready(Deadline(self._timeout_s))
             made, version = self._network.exchanges.made(connection, request, self._min_version, None)
-            await unmuted(connection)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._network.exchanges.unmuted(connection)
+            except TimeoutError:
+                reason = f"Produce was not sent within {self._timeout_s:g} s: {connection.throttle}"
+                raise ConnectionFailed(connection.address, reason) from None
             if request.acks == 0:
                 await connection.send_only(made, version)
                 return None

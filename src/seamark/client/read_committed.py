@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from seamark.wire.record_batch import BatchHeader, Buffer
-from seamark.wire.records import decode_control_marker, decode_records
+from seamark.wire.records import RecordSlices, decode_control_marker
 
 
 class AbortedBatches:
@@ -44,5 +44,6 @@ class AbortedBatches:
 
 
 def _is_abort(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    records = decode_records(buffer, position, header, verify=False)
+    # The marker is the first; whatever a hostile batch has behind it is not looked at.
+    records = RecordSlices(buffer, position, header, verify=False).read(1, 0)
     return bool(records) and decode_control_marker(records[0]).kind == "abort"

@@ -41,9 +41,13 @@ class Completion:
                 return True
             strangers = sorted({partition.topic for partition in assignment.partitions}.difference(topics))
             if strangers:
-                standing.request_rejoin(
-                    f"received assignments do not match current subscription: {', '.join(strangers)}"
+                some = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
+                text = (
+                    f"the group's leader assigned partitions of {some}, which is not subscribed to here; none of the "
+                    "assignment is taken, and the group is joined again"
                 )
+                standing.log("warning", "assignment_refused", text, topics=tuple(strangers[:5]))
+                standing.request_rejoin(f"received assignments do not match current subscription: {some}")
                 return True
             attempt.difference = after_sync(standing.owned, assignment.partitions)
         if attempt.difference.revoked and not attempt.is_revoked_called:
@@ -79,7 +83,7 @@ class Completion:
             attempt.is_revoked_called = True
             attempt.listener_error = error
             # At once: if the group goes on without us from here, these are not lost a second time.
-            gone = attempt.difference.revoked
+            gone = frozenset(attempt.difference.revoked)
             self._standing.owned = tuple(each for each in self._standing.owned if each not in gone)
             self._standing.do(Own(self._standing.owned))
             self._standing.request_rejoin("need to revoke partitions and re-join")

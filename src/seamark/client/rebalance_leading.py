@@ -19,8 +19,9 @@ from seamark.assignors import (
     RebalanceProtocol,
     check_assignments,
 )
+from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.consumer_protocol import decode_subscription
+from seamark.wire.consumer_protocol import Subscription, decode_subscription
 from seamark.wire.messages.join_group import JoinGroupResponseMember
 
 
@@ -38,11 +39,21 @@ class ClusterSeen(NamedTuple):
         return cls(counts, {partition: racks[partition] for partition in racks if partition.topic in counts})
 
 
-def read_subscriptions(members: Iterable[JoinGroupResponseMember]) -> list[MemberSubscription]:
-    """What the members said; raises DecodeError if one of them is not a consumer."""
+def read_subscriptions(
+    members: Iterable[JoinGroupResponseMember],
+) -> tuple[list[MemberSubscription], dict[str, DecodeError]]:
+    """What the members said; those whose bytes cannot be read, with the reason, count as wanting nothing.
+
+    If the leader gave up, one member that sends garbage would keep the whole group from ever being assigned.
+    """
     found = []
+    unreadable: dict[str, DecodeError] = {}
     for member in members:
-        subscription = decode_subscription(member.metadata)
+        try:
+            subscription = decode_subscription(member.metadata)
+        except DecodeError as error:
+            unreadable[member.member_id] = error
+            subscription = Subscription()
         found.append(
             MemberSubscription(
                 member_id=member.member_id,
@@ -58,7 +69,7 @@ def read_subscriptions(members: Iterable[JoinGroupResponseMember]) -> list[Membe
                 instance_id=member.group_instance_id,
             )
         )
-    return found
+    return found, unreadable
 
 
 def topics_of(members: Iterable[MemberSubscription]) -> frozenset[str]:

@@ -41,6 +41,8 @@ JOIN_TIMEOUT_LAPSE_MS = 5_000
 # A new member is told its id, a member of an old generation that it has to come anew, and the group may move on in
 # between. Whoever is told to join again more often than that waits for the backoff.
 _JOINS_AT_ONCE = 3
+# A line of the log each.
+_MEMBERS_NAMED = 5
 
 
 class JoinLoop:
@@ -147,6 +149,8 @@ class JoinLoop:
             standing.log("info", "rebalance_failed", f"joining the group failed: {error}", reason=str(error))
         following = self._following(error)
         if following is Next.RAISE:
+            # A caller that polls on in spite of it does not send a request with every poll.
+            self._join_at_once(error, failed_ms)
             standing.do(Raise(error))
             return False
         if following is Next.JOIN_AT_ONCE:
@@ -224,11 +228,10 @@ class JoinLoop:
         if response.leader != response.member_id:
             self._send_sync({}, now_ms)
             return
-        try:
-            attempt.members = read_subscriptions(response.members)
-        except SeamarkError as error:
-            self._end_with(error, now_ms)
-            return
+        attempt.members, unreadable = read_subscriptions(response.members)
+        for member_id, problem in list(unreadable.items())[:_MEMBERS_NAMED]:
+            text = f"member {member_id} is assigned nothing: its subscription cannot be read ({problem})"
+            standing.log("warning", "subscription_unreadable", text, member_id=member_id)
         # A leader that may skip the assignment still watches the metadata (KIP-814), so it needs to know the topics.
         self.group_topics = topics_of(attempt.members)
         if response.skip_assignment:

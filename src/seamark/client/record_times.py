@@ -17,15 +17,15 @@ from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, PeerProtocolError, broker_error
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.fetch_errors import CorruptRecords, unreadable
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.network import NetworkClient
 from seamark.client.requests import ByVersion
-from seamark.errors import WireError
+from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
 from seamark.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
-from seamark.wire.records import decode_records, scan_batches
+from seamark.wire.records import RecordSlices, scan_batches
 from seamark.wire.schema import Message
 
 # The broker sends one whole batch however small this is.
@@ -33,6 +33,9 @@ _ONE_BATCH = FetchLimits(max_wait_ms=0, min_bytes=0, max_bytes=1, max_partition_
 _AT_ONCE = 8
 # Batches without a record that are passed over before it is given up.
 _MOST_BATCHES = 16
+# Records that are walked over in one batch, half a second of work, and how many are in memory at a time.
+_MOST_RECORDS = 1_000_000
+_RECORDS_AT_ONCE = 1_000
 
 
 class LogPlace(NamedTuple):
@@ -48,11 +51,13 @@ async def record_times(
     """Per place the time in ms of the first record at or beyond it; None if there is none up to the log's end."""
     asked = read_items("places", places, LogPlace)
     room = asyncio.Semaphore(_AT_ONCE)
+    # What batches unfold to is in memory once, however many are asked for.
+    decoding = asyncio.Lock()
 
     async def ask(place: LogPlace) -> int | ClientError | None:
         async with room:
             try:
-                return await _time_at(network, place, deadline)
+                return await _time_at(network, place, deadline, decoding)
             except ClientError as error:
                 if error.is_retriable:
                     network.metadata.mark_stale()
@@ -66,16 +71,18 @@ async def record_times(
     )
 
 
-async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline) -> int | None:
+async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, decoding: asyncio.Lock) -> int | None:
     partition, offset = place
     for _ in range(_MOST_BATCHES):
         answer = await _fetch(network, partition, offset, deadline)
         if answer.error_code:
             raise broker_error(answer.error_code, "Fetch", f"partition {partition}")
         try:
-            found, offset = _first_time(answer.records or b"", offset)
-        except WireError as error:
-            raise CorruptRecords(partition, offset, str(error)) from None
+            # In a thread: what a few bytes unfold to must not hold up the connections of everybody else.
+            async with decoding:
+                found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
+        except DecodeError as error:
+            raise unreadable(partition, offset, error) from None
         if found is not None or offset >= answer.high_watermark:
             return found
     raise CorruptRecords(partition, offset, f"there is no record in the {_MOST_BATCHES} batches before it")
@@ -84,10 +91,15 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline) 
 def _first_time(records: bytes | memoryview, offset: int) -> tuple[int | None, int]:
     """The time of the first record at or beyond ``offset``, or None and the offset to go on from."""
     for header, start in scan_batches(records):
-        if not header.is_control:
-            for record in decode_records(records, start, header):
-                if record.offset >= offset:
-                    return record.timestamp_ms, offset
+        if not header.is_control and header.last_offset >= offset:
+            if header.record_count > _MOST_RECORDS:
+                reason = f"the batch has {header.record_count} records, a time is looked for in {_MOST_RECORDS} at most"
+                raise OverLimit("record_count", start, reason)
+            batch = RecordSlices(records, start, header)
+            while batch.left:
+                for record in batch.read(_RECORDS_AT_ONCE, _RECORDS_AT_ONCE):
+                    if record.offset >= offset:
+                        return record.timestamp_ms, offset
         offset = max(offset, header.last_offset + 1)
     return None, offset
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from seamark.client.errors import AuthenticationFailed
 from seamark.client.sasl_credentials import Credentials
 from seamark.client.scram import ScramClient, ScramError
+from seamark.counts import shortened
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -46,7 +47,7 @@ class SaslConversation:
         assert isinstance(answer, SaslHandshakeResponse)
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
-            offered = ", ".join(answer.mechanisms) or "none"
+            offered = shortened(", ".join(answer.mechanisms[:20]), 300) or "none"
             raise self._failed(f"{code.name}, the broker offers {offered}")
         if mechanism == "PLAIN":
             await self._plain()
@@ -76,7 +77,7 @@ class SaslConversation:
         assert isinstance(answer, SaslAuthenticateResponse)
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
-            said = f": {answer.error_message}" if answer.error_message else ""
+            said = f": {shortened(answer.error_message, 300)}" if answer.error_message else ""
             raise self._failed(f"{code.name}{said} (user {self._credentials.username!r})")
         self._lifetime_ms = answer.session_lifetime_ms
         return answer.auth_bytes

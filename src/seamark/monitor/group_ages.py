@@ -1,7 +1,7 @@
 """How long groups are behind in each partition: the ages of their first unread records.
 
-Topics whose records may not be read are remembered, so that a look every few seconds does not ask, and is not refused,
-every time; what is known of them is then a lower bound.
+Topics whose records may not be read are remembered, and so are records that cannot be: a look every few seconds does
+not ask, and is not refused, or does not unfold the same hostile batch, every time. What is known is then a lower bound.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from seamark.client.admin import Admin
 from seamark.client.errors import BrokerError, ClientError
+from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.record_times import LogPlace
 from seamark.monitor.scan import PartitionView, Scan
 from seamark.readable_log import readable_logger
@@ -36,6 +37,8 @@ class GroupAges:
         self._reset = reset
         self._most_reads = most_reads
         self._unreadable: set[str] = set()
+        # The place of a batch that cannot be read, per partition.
+        self._corrupt: dict[TopicPartition, int] = {}
 
     def look(self, scan: Scan, now_ms: int, *, timeout: float | None = None) -> Ages:
         """The time lag of every partition of every group, with a bounded number of questions."""
@@ -63,7 +66,11 @@ class GroupAges:
         }
 
     def _read(self, places: Sequence[tuple[TopicPartition, int]]) -> Mapping[tuple[TopicPartition, int], int | None]:
-        wanted = [LogPlace(*each) for each in places if each[0].topic not in self._unreadable]
+        wanted = [
+            LogPlace(partition, offset)
+            for partition, offset in places
+            if partition.topic not in self._unreadable and self._corrupt.get(partition) != offset
+        ]
         try:
             found = self._admin.record_times(wanted, timeout=_READ_TIMEOUT_S)
         except ClientError as error:
@@ -75,6 +82,9 @@ class GroupAges:
             if is_forbidden and topic not in self._unreadable:
                 self._unreadable.add(topic)
                 _log.warning("Records of topic %r cannot be read, so their ages are lower bounds: %s", topic, refusal)
+            if isinstance(refusal, CorruptRecords):
+                self._corrupt[place.partition] = place.offset
+                _log.warning("The age of %s at offset %d is a lower bound: %s", *place, refusal.reason)
         return {(place.partition, place.offset): at_ms for place, at_ms in found.items()}
 
 

@@ -24,6 +24,8 @@ from seamark.topic_partition import TopicPartition
 SHARE = 4
 # What a small record costs in Python objects beyond its bytes: record, work item, entries in dicts and queues.
 RECORD_OVERHEAD_BYTES = 640
+# And a header: two objects in a tuple, for two bytes on the wire.
+HEADER_OVERHEAD_BYTES = 100
 
 
 class BudgetBroken(SeamarkError):
@@ -55,7 +57,7 @@ def record_size(record: Message) -> int:
     )
     if record.headers:
         for name, content in record.headers:
-            size += len(name) + _length(content)
+            size += HEADER_OVERHEAD_BYTES + len(name) + _length(content)
     return size
 
 

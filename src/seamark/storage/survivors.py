@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 
-from seamark.errors import BadValue, DecodeError
+from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.readable_log import readable_logger
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
 from seamark.wire.compression import Codec, decompress
@@ -34,7 +34,6 @@ from seamark.wire.record_batch import (
 from seamark.wire.record_skim import skim_records
 from seamark.wire.record_walk import MAX_RECORDS
 from seamark.wire.record_writer import replace_records
-from seamark.wire.stream_bounds import BeyondBound
 from seamark.wire.varints import encode_varint
 
 logger = readable_logger("seamark.storage")
@@ -111,7 +110,7 @@ class Survivors:
             if not header.record_count:
                 return b"", True
             if header.record_count > MAX_RECORDS:
-                raise BeyondBound("record_count", position, f"there are {header.record_count} of them")
+                raise OverLimit("record_count", position, f"there are {header.record_count} of them")
             records, start = self._unfold(content, position, end, header)
             choice, count, largest_ms, has_tombstone = yield from self._choose(records, start, header, stays)
             if not count:

@@ -3,6 +3,9 @@
 The walk checks each header and CRC, leaves out batches outside the range, control batches and aborted transactions,
 unfolds compressed records, and counts rows and bytes. Both counts are bounded by bytes that are there, so room for the
 columns can be made before a record is looked at. It costs Python time per batch, never per record.
+
+A batch of a few bytes may unfold to many, so the walk can be told to stop: before the batch that would bring the bytes
+or the rows above a limit, but not without one batch. What one batch has above the limit of rows, the kernels leave.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from seamark.wire.record_batch import (
     MAGIC,
     SMALLEST_RECORD_BYTES,
     TRANSACTIONAL,
+    read_header,
     scan_batches,
 )
-from seamark.wire.record_reader import decode_batch
+from seamark.wire.record_reader import MAX_HEADERS_PER_RECORD, RecordSlices
 
 # Arrow's binary and string columns count bytes in an int32.
 MAX_ROW_BYTES = INT32_MAX
@@ -76,7 +80,7 @@ class AbortedTransactions:
 
 
 def _is_abort(buffer: memoryview, position: int) -> bool:
-    records = decode_batch(buffer, position, verify=False)
+    records = RecordSlices(buffer, position, read_header(buffer, position), verify=False).read(1, 0)
     if not records:
         return False
     try:
@@ -99,6 +103,11 @@ class Selection:
         max_bytes: int,
         skip_control: bool,
         aborted: Iterable[tuple[int, int]] | None,
+        max_batch_bytes: int | None = None,
+        max_headers: int = MAX_HEADERS_PER_RECORD,
+        stop_bytes: int | None = None,
+        stop_rows: int | None = None,
+        log_end: int | None = None,
     ) -> None:
         self.sections: list[Section] = []
         self.row_count = 0
@@ -107,10 +116,16 @@ class Selection:
         self.several_buffers = False
         self.next_offset = start
         self.first_offset = 0 if start is None else start
+        self._previous_end = 0
         self.last_offset = INT64_MAX if end is None else end - 1
         self._seen_all = self.last_offset < self.first_offset
         self._verify = verify
-        self._max_bytes = max_bytes
+        self.max_headers = max_headers
+        self._max_bytes = min(max_bytes, MAX_ROW_BYTES)
+        self._max_batch_bytes = MAX_ROW_BYTES if max_batch_bytes is None else max_batch_bytes
+        self._stop_bytes = INT64_MAX if stop_bytes is None else stop_bytes
+        self.stop_rows = INT32_MAX if stop_rows is None else stop_rows
+        self._log_end = log_end
         self._unfolded_bytes = 0
         self._skip_control = skip_control
         self._aborted = None if aborted is None else AbortedTransactions(aborted)
@@ -141,6 +156,7 @@ class Selection:
         unpack = HEADER.unpack_from
         first_offset, final_offset = self.first_offset, self.last_offset
         verify, aborted = self._verify, self._aborted
+        log_end = self._log_end
         dropped_flag = CONTROL if self._skip_control else 0
         size = len(buffer)
         section: Section | None = None
@@ -175,6 +191,11 @@ class Selection:
                     break
                 if not HEADER_BYTES <= behind - position <= size - position:
                     raise BadValue("batch_length", position + LENGTH_POSITION, "it changed while it was read")
+            if self.sections and self._is_enough(count, behind - position):
+                self._seen_all = True
+                return seen
+            if log_end is not None:
+                self._check_place(position, base_offset, base_offset + last_offset_delta + 1, log_end)
             if base_offset > final_offset:
                 self._seen_all = True
                 return int(base_offset)
@@ -208,10 +229,23 @@ class Selection:
             position = behind
         return seen
 
+    def _is_enough(self, count: int, size: int) -> bool:
+        return self.record_bytes + size > self._stop_bytes or self.row_count + count > self.stop_rows
+
+    def _check_place(self, position: int, base_offset: int, next_offset: int, log_end: int) -> None:
+        """Refuse a batch that cannot be where it says: its checksum does not cover its base offset."""
+        if base_offset < self._previous_end:
+            reason = f"the batch says that it begins at offset {base_offset}, below the one before it"
+            raise BadValue("base_offset", position, reason)
+        if next_offset > log_end:
+            reason = f"the batch says that it ends at offset {next_offset}, the log before {log_end}"
+            raise BadValue("base_offset", position, reason)
+        self._previous_end = next_offset
+
     def _unfold(self, buffer: memoryview, index: int, begin: int, end: int, codec: Codec, count: int) -> Section:
         content = b""
         if begin < end or count:
-            limit = min(self._max_bytes, MAX_ROW_BYTES) - self._unfolded_bytes
+            limit = min(self._max_batch_bytes, self._max_bytes - self._unfolded_bytes)
             content = decompress(codec, buffer[begin:end], limit, begin)
         if count * SMALLEST_RECORD_BYTES > len(content):
             raise BadLength("record_count", begin, f"{count} records do not fit {len(content)} decompressed bytes")

@@ -66,7 +66,7 @@ class ColumnBuffers:
     """The columns that ``wanted`` names, of the records that ``selection`` chose."""
 
     def __init__(self, wanted: int, selection: Selection) -> None:
-        rows = selection.row_count
+        rows = min(selection.row_count, selection.stop_rows)
         # Nothing is taken off for the other fields of the records: a batch that lies about its count may have one key
         # as long as itself, and the lie is found only behind it.
         size = selection.record_bytes
@@ -80,6 +80,7 @@ class ColumnBuffers:
         self._wanted = wanted
         self._selection = selection
         self._state = np.zeros(kernels.STATE_SIZE, np.int64)
+        self._state[kernels.S_STOPPED_AT] = -1
         self._keys = bytes_column(kernels.WANT_KEY)
         self._values = bytes_column(kernels.WANT_VALUE)
         self._offsets = column(kernels.WANT_OFFSET, np.int64)
@@ -93,6 +94,12 @@ class ColumnBuffers:
     @property
     def row_count(self) -> int:
         return int(self._state[kernels.S_ROWS])
+
+    @property
+    def stopped_at(self) -> int | None:
+        """The offset of the first record that was left for the next call."""
+        offset = int(self._state[kernels.S_STOPPED_AT])
+        return None if offset < 0 else offset
 
     def fill(self, ticks: int) -> None:
         """Decode every section; ``ticks`` are the timestamp's in a millisecond."""
@@ -108,6 +115,8 @@ class ColumnBuffers:
                 self._selection.first_offset,
                 self._selection.last_offset,
                 ticks,
+                self._selection.max_headers,
+                self._selection.stop_rows,
                 self._keys.content,
                 self._keys.ends,
                 self._keys.valid,
@@ -124,6 +133,8 @@ class ColumnBuffers:
             if code != kernels.OK:
                 raise self._error(code, state, section)
             self._section_ends.append(self.row_count)
+            if self.stopped_at is not None:
+                return
 
     def array(self, field: pa.Field) -> pa.Array:
         """The column as it is handed out."""
@@ -153,7 +164,7 @@ class ColumnBuffers:
         if rows:
             copy = column_compiler.copy_headers()
             first_row = 0
-            for section, end_row in zip(self._selection.sections, self._section_ends, strict=True):
+            for section, end_row in zip(self._selection.sections, self._section_ends, strict=False):
                 code = copy(
                     _source(section),
                     first_row,
@@ -180,7 +191,7 @@ class ColumnBuffers:
         return pa.Array.from_buffers(HEADERS_TYPE, rows, [valid, pa.py_buffer(list_ends)], empty_rows, children=[pairs])
 
     def _error(self, code: int, state: Any, section: Section) -> DecodeError:
-        error = kernel_error(code, state.tolist(), section.compressed_at)
+        error = kernel_error(code, state.tolist(), section.compressed_at, self._selection.max_headers)
         return in_buffer(error, section.buffer_index) if self._selection.several_buffers else error
 
 

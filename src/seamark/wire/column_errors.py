@@ -7,7 +7,7 @@ start and its reason the place in the decompressed ones.
 
 from __future__ import annotations
 
-from seamark.errors import BadLength, BadText, BadValue, DecodeError, TrailingBytes, Truncated
+from seamark.errors import BadLength, BadText, BadValue, DecodeError, OverLimit, TrailingBytes, Truncated
 from seamark.wire import column_kernels as kernels
 
 _FIELDS = {
@@ -37,18 +37,19 @@ _KINDS: dict[int, tuple[type[DecodeError], str]] = {
     kernels.OFFSET_BEYOND: (BadValue, "{number} is beyond the batch's last"),
     kernels.TIMESTAMP_RANGE: (BadValue, "the timestamp does not fit the column"),
     kernels.NOT_UTF8: (BadText, "the header key is not UTF-8"),
+    kernels.MANY_HEADERS: (OverLimit, "the record has {number} headers, at most {max_headers} are read"),
     kernels.CHANGED: (BadValue, "the buffer was written to while it was decoded"),
 }
 
 
-def kernel_error(code: int, state: list[int], compressed_at: int | None) -> DecodeError:
+def kernel_error(code: int, state: list[int], compressed_at: int | None, max_headers: int) -> DecodeError:
     """The error for a kernel's return ``code`` and the ``state`` it left."""
     kind, reason = _KINDS[code]
     field_number = state[kernels.S_ERROR_FIELD]
     if code == kernels.PAST_END and field_number == kernels.F_LENGTH:
         kind = Truncated
     field = _FIELDS[field_number].format(record=state[kernels.S_ERROR_RECORD], header=state[kernels.S_ERROR_HEADER])
-    reason = reason.format(number=state[kernels.S_ERROR_NUMBER])
+    reason = reason.format(number=state[kernels.S_ERROR_NUMBER], max_headers=max_headers)
     position = state[kernels.S_ERROR_POSITION]
     if compressed_at is None:
         return kind(field, position, reason)

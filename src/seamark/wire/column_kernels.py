@@ -20,6 +20,7 @@ from numba.extending import intrinsic, register_jitable
 # Error codes. Those of a varint are negative, so that they can stand in for a position.
 OK, ENDS_IN_VARINT, LONG_VARINT, WIDE_VARINT, NEGATIVE, PAST_END = 0, -1, -2, -3, -4, -5
 EMPTY_RECORD, LEFT_OVER, OFFSET_ORDER, OFFSET_BEYOND, TIMESTAMP_RANGE, NOT_UTF8, CHANGED = -6, -7, -8, -9, -10, -11, -12
+MANY_HEADERS = -13
 
 # Field numbers of errors.
 F_LENGTH, F_ATTRIBUTES, F_TIMESTAMP, F_OFFSET, F_KEY, F_VALUE = range(6)
@@ -36,7 +37,8 @@ S_ROWS, S_KEY_BYTES, S_VALUE_BYTES, S_KEY_NULLS, S_VALUE_NULLS = range(5)
 S_HEADERS, S_HEADER_KEY_BYTES, S_HEADER_VALUE_BYTES = range(5, 8)
 H_HEADERS, H_KEY_BYTES, H_VALUE_BYTES, H_EMPTY_ROWS, H_VALUE_NULLS = range(5)
 S_ERROR_FIELD, S_ERROR_POSITION, S_ERROR_NUMBER, S_ERROR_RECORD, S_ERROR_HEADER = range(8, 13)
-STATE_SIZE = 13
+# Then -1, or the offset of the record that decode_records stopped at.
+S_STOPPED_AT, STATE_SIZE = 13, 14
 
 _SOURCE = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES = types.uint8[::1]
@@ -44,6 +46,7 @@ _INT32S = types.int32[::1]
 _INT64S = types.int64[::1]
 _INT64 = types.int64
 _BYTES_COLUMN = (_BYTES, _INT32S, _BYTES)
+_NUMBERS = (_INT64S, _INT64S, _INT32S, _INT64S, _INT32S, _INT64S)
 
 _raw_memcpy: Any = cgutils.raw_memcpy
 _Reader = Callable[[Any, int, int, int], tuple[int, int]]
@@ -176,18 +179,7 @@ def _is_utf8(source: Any, position: int, end: int) -> bool:
 fail: Callable[[Any, int, int, int, int], int] = register_jitable(_fail)
 is_utf8: Callable[[Any, int, int], bool] = register_jitable(_is_utf8)
 
-DECODE_RECORDS = _INT64(
-    _SOURCE,
-    types.int64[:, ::1],
-    *[_INT64] * 4,
-    *_BYTES_COLUMN * 2,
-    _INT64S,
-    _INT64S,
-    _INT32S,
-    _INT64S,
-    _INT32S,
-    _INT64S,
-)
+DECODE_RECORDS = _INT64(_SOURCE, types.int64[:, ::1], *[_INT64] * 6, *_BYTES_COLUMN * 2, *_NUMBERS)
 
 
 def decode_records(
@@ -197,6 +189,8 @@ def decode_records(
     start: int,
     last: int,
     ticks: int,
+    max_headers: int,
+    stop_rows: int,
     key_bytes: Any,
     key_ends: Any,
     key_valid: Any,
@@ -213,9 +207,10 @@ def decode_records(
     """Check every record of ``batches`` and append those with ``start`` <= offset <= ``last`` behind the rows in
     ``state``.
 
-    The caller has made room for as many rows as the batches count, and for all their bytes in the key and in the value
-    column; lengths are checked against what is left of the batch, so neither can be exceeded. Timestamps are multiplied
-    by ``ticks``.
+    The caller has made room for as many rows as the batches count, or for ``stop_rows`` if that is less, and for all
+    their bytes in the key and in the value column; lengths are checked against what is left of the batch, so neither
+    can be exceeded. It ends at the record behind ``stop_rows`` rows or headers, and leaves that record's offset in
+    ``state``. Timestamps are multiplied by ``ticks``. More than ``max_headers`` in a record are refused.
     """
     rows = state[S_ROWS]
     key_at = state[S_KEY_BYTES]
@@ -271,6 +266,9 @@ def decode_records(
             previous_delta = number
             offset = base_offset + number
             kept = start <= offset <= last
+            if kept and (rows >= stop_rows or headers > stop_rows):
+                state[S_STOPPED_AT] = offset
+                break
 
             field_at = position
             key_length, position = read_length(source, position, end, -1)
@@ -297,6 +295,8 @@ def decode_records(
             # A header takes two bytes at least.
             if header_count > (end - position) >> 1:
                 return fail(state, PAST_END, F_HEADER_COUNT, field_at, header_count)
+            if header_count > max_headers:
+                return fail(state, MANY_HEADERS, F_HEADER_COUNT, field_at, header_count)
             headers_from = position
             for header in range(header_count):
                 state[S_ERROR_HEADER] = header
@@ -348,6 +348,8 @@ def decode_records(
                     header_counts[rows] = header_count
                     headers += header_count
                 rows += 1
+        if state[S_STOPPED_AT] >= 0:
+            break
         if position != limit:
             return fail(state, LEFT_OVER, F_RECORDS, position, limit - position)
     state[S_ROWS] = rows

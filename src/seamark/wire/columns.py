@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from seamark.errors import ConfigError, MissingExtra, UsageError
 from seamark.wire.column_batches import Selection
 from seamark.wire.record_batch import INT64_MAX
+from seamark.wire.record_reader import MAX_HEADERS_PER_RECORD
 
 try:
     import pyarrow as pa
@@ -98,6 +99,11 @@ def decode_columns(
     skip_control: bool = True,
     aborted: Iterable[tuple[int, int]] | None = None,
     timestamp_unit: Literal["ms", "us"] = "ms",
+    log_end: int | None = None,
+    max_batch_bytes: int | None = None,
+    max_headers: int = MAX_HEADERS_PER_RECORD,
+    stop_bytes: int | None = None,
+    stop_rows: int | None = None,
 ) -> ColumnBatch:
     """Decode the batches of one partition, in one buffer or several in order, to Arrow columns.
 
@@ -106,7 +112,13 @@ def decode_columns(
     first offset) as a read_committed Fetch response does, and drops what those transactions wrote. A buffer may end
     inside a batch, which is left out: the next buffer starts with it, or the next call reads on from there.
     ``timestamp_unit="us"`` is what Spark's TimestampType is made of; a time that does not fit it is
-    refused.
+    refused. With ``log_end`` a batch that says it ends behind that, or begins before the one before it has
+    ended, is refused too. So is one that unfolds to more than ``max_batch_bytes``, and a record with more than
+    ``max_headers``.
+
+    ``stop_bytes`` and ``stop_rows`` end the call early: before the batch that would bring the bytes of records above
+    the one, but not before the first; and at the other, or as many headers, inside a batch. ``next_offset`` is where
+    to read on, from the same buffers.
     """
     schema = columns_schema(columns, timestamp_unit=timestamp_unit)
     wanted = 0
@@ -118,12 +130,25 @@ def decode_columns(
     if max_bytes < 0:
         raise ConfigError("max_bytes", max_bytes, "it cannot be negative")
     views = [_view(buffer) for buffer in ([buffers] if isinstance(buffers, Buffer) else buffers)]
-    selection = Selection(start, end, verify=verify, max_bytes=max_bytes, skip_control=skip_control, aborted=aborted)
+    selection = Selection(
+        start,
+        end,
+        verify=verify,
+        max_bytes=max_bytes,
+        skip_control=skip_control,
+        aborted=aborted,
+        max_batch_bytes=max_batch_bytes,
+        max_headers=max_headers,
+        stop_bytes=stop_bytes,
+        stop_rows=stop_rows,
+        log_end=log_end,
+    )
     selection.walk(views)
     decoded = ColumnBuffers(wanted, selection)
     decoded.fill(_TICKS_PER_MS[timestamp_unit])
     batch = pa.RecordBatch.from_arrays([decoded.array(field) for field in schema], schema=schema)
-    return ColumnBatch(batch, selection.next_offset, selection.cut_off, decoded.row_count)
+    next_offset = selection.next_offset if decoded.stopped_at is None else decoded.stopped_at
+    return ColumnBatch(batch, next_offset, selection.cut_off, decoded.row_count)
 
 
 def _view(buffer: Buffer) -> memoryview:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from seamark.errors import BadValue, EncodeError, TrailingBytes, UnknownCodec
-from seamark.wire.stream_bounds import BeyondBound, check_blocks, lz4_bound, zstd_bound
+from seamark.errors import BadValue, EncodeError, OverLimit, TrailingBytes, UnknownCodec
+from seamark.wire.stream_bounds import check_blocks, lz4_bound, zstd_bound
 
 
 class Codec(IntEnum):
@@ -102,8 +102,8 @@ def unfolded_bound(codec: Codec | int, data: memoryview, max_bytes: int) -> int:
     return min(bound, max_bytes)
 
 
-def _too_large(position: int, max_bytes: int) -> BeyondBound:
-    return BeyondBound("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
+def _too_large(position: int, max_bytes: int) -> OverLimit:
+    return OverLimit("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
 
 
 def _unsound(codec: str, position: int, reason: object) -> BadValue:

@@ -11,7 +11,7 @@ has the position where the compressed records start, and its reason says where i
 
 from __future__ import annotations
 
-from seamark.errors import BadLength, BadText, BadValue, DecodeError, TrailingBytes, Truncated
+from seamark.errors import BadLength, BadText, BadValue, DecodeError, OverLimit, TrailingBytes, Truncated
 from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
 from seamark.wire.record_batch import (
     HEADER_BYTES,
@@ -29,9 +29,10 @@ from seamark.wire.record_batch import (
 )
 from seamark.wire.varints import read_varint, read_varlong
 
-# A header is two bytes in a batch and over sixty as an object, and empty ones compress to nothing. No batch of messages
-# has as many as this, and this many take twice the memory that decompressed records may.
-MAX_HEADERS_PER_BATCH = 1 << 22
+# A header is two bytes in a batch and a hundred as objects, and empty ones compress to nothing. No producer of messages
+# writes as many to one record as the first, nor to all records of a batch as the second.
+MAX_HEADERS_PER_RECORD = 10_000
+MAX_HEADERS_PER_BATCH = 1 << 20
 # Any time that a clock could have shown is nearer.
 FAR_TIMESTAMP = 2**62
 
@@ -71,43 +72,98 @@ def decode_records(
     max_bytes: int = DEFAULT_MAX_DECOMPRESSED,
 ) -> list[Record]:
     """``decode_batch`` for a batch whose header was read already."""
-    end = batch_end(buffer, position, header)
-    if verify:
-        check_crc(buffer, position, header)
-    start = position + HEADER_BYTES
-    codec = header.codec
-    if codec is Codec.NONE:
-        if type(buffer) is bytes:
-            content, first, last = buffer, start, end
-        else:
-            content, first, last = bytes(memoryview(buffer)[start:end]), 0, end - start
-    elif start == end and header.record_count == 0:
-        return []
-    else:
-        content = decompress(codec, memoryview(buffer)[start:end], max_bytes, start)
-        first, last = 0, len(content)
+    batch = RecordSlices(buffer, position, header, verify=verify, max_bytes=max_bytes)
+    records = batch.read(header.record_count, MAX_HEADERS_PER_BATCH + 1)
+    if batch.header_count > MAX_HEADERS_PER_BATCH:
+        field = f"records[{len(records) - 1}].header_count"
+        raise OverLimit(field, batch.start, f"the batch has more than {MAX_HEADERS_PER_BATCH} headers")
+    return records
 
-    records = _read_quickly(content, first, last, header)
-    if records is not None:
-        return records
-    try:
-        return _read_carefully(content, first, last, header)
-    except DecodeError as error:
+
+class RecordSlices:
+    """The records of one batch, read some at a time: a batch of a few bytes can unfold to millions of records.
+
+    ``content`` holds the records unfolded; those from ``position`` to ``end``, ``left`` in number, are yet to be read.
+    In the caller's buffer the records, perhaps compressed, begin at ``start``. ``header_count`` is that of the headers
+    read so far.
+    """
+
+    __slots__ = (
+        "_moved", "content", "end", "header", "header_count", "last_delta", "left", "max_headers", "position", "start"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        position: int,
+        header: BatchHeader,
+        *,
+        verify: bool = True,
+        max_bytes: int = DEFAULT_MAX_DECOMPRESSED,
+        max_headers: int = MAX_HEADERS_PER_RECORD,
+    ) -> None:
+        end = batch_end(buffer, position, header)
+        if verify:
+            check_crc(buffer, position, header)
+        self.header = header
+        self.left = header.record_count
+        self.last_delta = -1
+        self.header_count = 0
+        self.max_headers = max_headers
+        self.start = start = position + HEADER_BYTES
+        codec = header.codec
+        # Where in the caller's buffer ``content`` begins.
+        self._moved = start
+        self.position = 0
         if codec is Codec.NONE:
-            if first == start:
-                raise
-            raise type(error)(error.field, error.position + start, error.reason) from None
-        reason = f"{error.reason} (byte {error.position} of the decompressed records)"
-        raise type(error)(error.field, start, reason) from None
+            if type(buffer) is bytes:
+                self.content, self.position, self.end, self._moved = buffer, start, end, 0
+            else:
+                self.content, self.end = bytes(memoryview(buffer)[start:end]), end - start
+        elif start == end and header.record_count == 0:
+            self.content, self.end = b"", 0
+        else:
+            self.content = decompress(codec, memoryview(buffer)[start:end], max_bytes, start)
+            self.end = len(self.content)
+        if header.record_count * SMALLEST_RECORD_BYTES > self.end - self.position:
+            reason = f"{header.record_count} records do not fit {self.end - self.position} bytes"
+            raise self._placed(BadLength("record_count", self.position, reason))
+        if not header.record_count and self.position != self.end:
+            reason = f"{self.end - self.position} bytes are left behind the last record"
+            raise self._placed(TrailingBytes("records", self.position, reason))
+
+    def read(self, most: int, most_headers: int) -> list[Record]:
+        """The next records, up to ``most``, and none behind the one that brings their headers to ``most_headers``.
+
+        DecodeError, and nothing is taken, if one of them is unsound.
+        """
+        count = min(most, self.left)
+        records = _read_quickly(self, count, most_headers)
+        if records is not None:
+            return records
+        try:
+            return _read_carefully(self, count, most_headers)
+        except DecodeError as error:
+            raise self._placed(error) from None
+
+    def _placed(self, error: DecodeError) -> DecodeError:
+        """The error with a position in the caller's buffer."""
+        if self.header.codec is not Codec.NONE:
+            reason = f"{error.reason} (byte {error.position} of the decompressed records)"
+            return type(error)(error.field, self.start, reason)
+        return type(error)(error.field, error.position + self._moved, error.reason)
 
 
-def _read_quickly(content: bytes, position: int, end: int, header: BatchHeader) -> list[Record] | None:
-    """Return the records, or None when the bytes are unsound or unusual.
+def _read_quickly(batch: RecordSlices, count: int, headers_left: int) -> list[Record] | None:
+    """Take the next records, or return None when the bytes are unsound or unusual.
 
     Positions only ever move forward, a record is taken only if it ends exactly where its length says, and the last
     one must end with the batch. So a length that reaches too far, which a slice would silently cut, is always
     noticed. The sign is a varint's lowest bit: an odd length or offset delta is negative.
     """
+    header = batch.header
+    content, position, end = batch.content, batch.position, batch.end
+    most_headers = headers_left
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp_ms
     timestamp_type = header.timestamp_type
@@ -117,12 +173,13 @@ def _read_quickly(content: bytes, position: int, end: int, header: BatchHeader) 
     record_type = Record
     records: list[Record] = []
     append = records.append
-    previous_delta = -1
-    headers_left = MAX_HEADERS_PER_BATCH
+    # Doubled, as the deltas are on the wire.
+    previous_delta = batch.last_delta * 2 if batch.last_delta >= 0 else -1
+    max_headers = batch.max_headers
     key: bytes | None
     value: bytes | None
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             length = content[position]
             if length < 0x80:
                 position += 1
@@ -207,19 +264,24 @@ def _read_quickly(content: bytes, position: int, end: int, header: BatchHeader) 
                 position += 1
                 headers: Headers = []
             else:
-                headers, position = _read_headers_quickly(content, position, start + (length >> 1), headers_left)
+                headers, position = _read_headers_quickly(content, position, start + (length >> 1), max_headers)
                 headers_left -= len(headers)
             if (position - start) << 1 != length:
                 return None
             append(record_type(base_offset + (delta >> 1), timestamp, timestamp_type, key, value, headers))
+            if headers_left <= 0:
+                break
     except (IndexError, UnicodeDecodeError, DecodeError):
         return None
-    if position != end or previous_delta >> 1 > header.last_offset_delta:
+    left = batch.left - len(records)
+    if (position > end if left else position != end) or previous_delta >> 1 > header.last_offset_delta:
         return None
     if timestamp_type:
         append_time = header.max_timestamp_ms
         for record in records:
             record.timestamp_ms = append_time
+    batch.position, batch.last_delta, batch.left = position, previous_delta >> 1, left
+    batch.header_count += most_headers - headers_left
     return records
 
 
@@ -256,13 +318,14 @@ def _read_headers_quickly(content: bytes, position: int, end: int, limit: int) -
     return headers, position
 
 
-def _read_carefully(content: bytes, position: int, end: int, header: BatchHeader) -> list[Record]:
+def _read_carefully(batch: RecordSlices, count: int, headers_left: int) -> list[Record]:
+    header = batch.header
+    content, position, end = batch.content, batch.position, batch.end
+    most_headers = headers_left
     records: list[Record] = []
-    previous_delta = -1
-    headers_left = MAX_HEADERS_PER_BATCH
-    if header.record_count * SMALLEST_RECORD_BYTES > end - position:
-        raise BadLength("record_count", position, f"{header.record_count} records do not fit {end - position} bytes")
-    for number in range(header.record_count):
+    previous_delta = batch.last_delta
+    first = header.record_count - batch.left
+    for number in range(first, first + count):
         name = f"records[{number}]"
         start = position
         length, position = read_varint(content, position, end, f"{name}.length")
@@ -297,13 +360,18 @@ def _read_carefully(content: bytes, position: int, end: int, header: BatchHeader
 
         key, position = _read_bytes(content, position, record_end, f"{name}.key")
         value, position = _read_bytes(content, position, record_end, f"{name}.value")
-        headers, position = _read_headers(content, position, record_end, headers_left, name)
+        headers, position = _read_headers(content, position, record_end, batch.max_headers, name)
         headers_left -= len(headers)
         if position != record_end:
             raise TrailingBytes(name, position, f"{record_end - position} bytes are left behind the headers")
         records.append(Record(header.base_offset + delta, timestamp, header.timestamp_type, key, value, headers))
-    if position != end:
+        if headers_left <= 0:
+            break
+    left = batch.left - len(records)
+    if not left and position != end:
         raise TrailingBytes("records", position, f"{end - position} bytes are left behind the last record")
+    batch.position, batch.last_delta, batch.left = position, previous_delta, left
+    batch.header_count += most_headers - headers_left
     return records
 
 
@@ -326,7 +394,7 @@ def _read_headers(content: bytes, position: int, end: int, limit: int, record: s
     if not 0 <= count * 2 <= end - position:
         raise BadLength(f"{record}.header_count", start, f"{count} headers do not fit {end - position} bytes")
     if count > limit:
-        raise BadLength(f"{record}.header_count", start, f"the batch has more than {MAX_HEADERS_PER_BATCH} headers")
+        raise OverLimit(f"{record}.header_count", start, f"the record has {count} headers, at most {limit} are read")
     headers: Headers = []
     for number in range(count):
         name = f"{record}.headers[{number}]"

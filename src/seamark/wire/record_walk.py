@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seamark.errors import BadLength, BadValue, DecodeError, TrailingBytes
+from seamark.errors import BadLength, BadValue, DecodeError, OverLimit, TrailingBytes
 from seamark.wire.record_batch import INT64_MIN, SMALLEST_RECORD_BYTES
-from seamark.wire.stream_bounds import BeyondBound
 from seamark.wire.varints import read_varint, read_varlong
 
 # Honest batches stay far below: librdkafka's have 10,000 records and the Java producer's 16 KiB unless told otherwise,
@@ -70,7 +69,7 @@ class RecordWalk:
         if count * SMALLEST_RECORD_BYTES > left:
             raise BadLength("record_count", 57, f"{count} records do not fit {left} bytes")
         if count > MAX_RECORDS:
-            raise BeyondBound("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
+            raise OverLimit("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
         self._content = content
         self._position = position
         self._count = count
@@ -229,7 +228,7 @@ class RecordWalk:
             raise self._unsound(f"{count} headers do not fit {end - position} bytes")
         if count > MAX_HEADERS_OF_ONE_RECORD or count > self._headers_left:
             most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
-            raise BeyondBound(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
+            raise OverLimit(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
         self._headers_left -= count
         self.headers_walked += count
         for _ in range(count):

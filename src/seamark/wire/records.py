@@ -13,15 +13,23 @@ from __future__ import annotations
 from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec
 from seamark.wire.control_markers import ControlMarker, decode_control_marker, encode_control_marker
 from seamark.wire.record_batch import BatchHeader, Record, check_crc, read_header, scan_batches
-from seamark.wire.record_reader import decode_batch, decode_records, read_records
+from seamark.wire.record_reader import (
+    MAX_HEADERS_PER_RECORD,
+    RecordSlices,
+    decode_batch,
+    decode_records,
+    read_records,
+)
 from seamark.wire.record_writer import encode_batch, rebase, restamp
 
 __all__ = [
     "DEFAULT_MAX_DECOMPRESSED",
+    "MAX_HEADERS_PER_RECORD",
     "BatchHeader",
     "Codec",
     "ControlMarker",
     "Record",
+    "RecordSlices",
     "check_crc",
     "decode_batch",
     "decode_control_marker",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from seamark.errors import BadLength, BadValue, TrailingBytes
+from seamark.errors import BadValue, OverLimit, TrailingBytes
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_LIMITS = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
@@ -28,10 +28,6 @@ _ZSTD_RAW, _ZSTD_REPEATED, _ZSTD_COMPRESSED = 0, 1, 2
 MAX_BLOCKS = 1 << 14
 
 
-class BeyondBound(BadLength):
-    """Sound as far as is known, and more than is allowed: in bytes when it is unfolded, in records or in headers."""
-
-
 def _unsound(codec: str, position: int, reason: str) -> BadValue:
     return BadValue("records", position, f"the {codec} stream is unsound: {reason}")
 
@@ -39,7 +35,7 @@ def _unsound(codec: str, position: int, reason: str) -> BadValue:
 def check_blocks(count: int, position: int) -> None:
     """Refuse a stream that is cut into more blocks than any client writes."""
     if count > MAX_BLOCKS:
-        raise BeyondBound("records", position, f"the records are compressed in more than {MAX_BLOCKS} blocks")
+        raise OverLimit("records", position, f"the records are compressed in more than {MAX_BLOCKS} blocks")
 
 
 def lz4_bound(data: memoryview, position: int) -> int:
@@ -119,9 +115,9 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int, blocks
         content = int.from_bytes(data[at : at + content_bytes], "little") + (256 if content_bytes == 2 else 0)
         at += content_bytes
         if content > max_bytes and at <= size:
-            raise BeyondBound("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
+            raise OverLimit("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
     if window > max(max_bytes, _ZSTD_USUAL_WINDOW):
-        raise BeyondBound(
+        raise OverLimit(
             "records", position, f"the zstd stream asks for a window of {window} bytes, {max_bytes} are allowed"
         )
 

@@ -1,13 +1,62 @@
-"""What a client says once is said once, and made-up names cannot fill its memory or the log."""
+"""What a client writes into the log, whatever a peer does: one line each, and not without end."""
+
+from __future__ import annotations
 
 import logging
 from types import SimpleNamespace
 
-from seamark.client import admin_offsets
-from seamark.client.client_log import ClientLog
-from seamark.client.config import AdminConfig
+import pytest
+
+from seamark.client import admin_offsets, client_log
+from seamark.client.client_log import MOST_PER_MINUTE, ClientLog
+from seamark.client.config import AdminConfig, ClientConfig
+from seamark.client.consumer_events import AutomaticCommitLog
 from seamark.client.deadline import Deadline
+from seamark.client.errors import CommitFailed
+from seamark.client.lasting_failures import AGAIN_MS
+from seamark.topic_partition import TopicPartition
 from seamark.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+
+PARTITION = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def log() -> ClientLog:
+    return ClientLog(ClientConfig.from_options({"bootstrap.servers": "h:1"}))
+
+
+def test_a_line_stays_one_line_of_bounded_length(log: ClientLog, caplog: pytest.LogCaptureFixture) -> None:
+    log.say(logging.WARNING, "lost", "host a\r\nb\x1b[2J" + "x" * 100_000)
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line.startswith("host a\\r\\nb\\x1b[2Jxxx")
+    assert line.isprintable()
+    assert len(line) < 5_000
+
+
+def test_of_one_event_so_many_lines_are_written_in_a_minute_and_the_next_says_what_is_missing(
+    log: ClientLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(client_log.time, "monotonic", lambda: now[0])
+    for number in range(MOST_PER_MINUTE + 30):
+        log.say(logging.WARNING, "waits", f"line {number}")
+    log.say(logging.WARNING, "other", "another event")
+    assert len(caplog.records) == MOST_PER_MINUTE + 1
+    now[0] += 60
+    log.say(logging.WARNING, "waits", "later")
+    assert caplog.records[-1].getMessage() == "later (30 lines of this kind were left out before)"
+
+
+def test_automatic_commits_that_fail_are_told_once_now_and_then_and_when_it_is_over() -> None:
+    log = AutomaticCommitLog()
+    error = CommitFailed("the group has moved on", [PARTITION], "g")
+    told = [log.ended([PARTITION], error, now_ms) for now_ms in range(0, AGAIN_MS + 1, 1_000)]
+    assert [number for number, lines in enumerate(told) if lines] == [0, AGAIN_MS // 1_000]
+    assert "an automatic commit of t-0 failed: the group has moved on" in told[0][0].text
+    [line] = log.ended([PARTITION], None, AGAIN_MS + 2_000)
+    assert line.text == "automatic commits succeed again, after 61 failed"
+    assert log.ended([PARTITION], None, AGAIN_MS + 3_000) == ()
+    assert log.ended([PARTITION], error, AGAIN_MS + 4_000), "the next time is told again"
 
 
 def test_a_line_about_a_subject_is_said_once_and_not_about_every_name_that_is_made_up(caplog):
@@ -15,7 +64,8 @@ def test_a_line_about_a_subject_is_said_once_and_not_about_every_name_that_is_ma
     for _ in range(3):
         for number in range(5000):
             log.say_once(logging.WARNING, "impossible_partition", f"group {number}", f"group {number} is odd")
-    assert len(caplog.records) == 1000
+    assert len(caplog.records) == MOST_PER_MINUTE
+    assert len(log._said) == 1000
 
 
 def test_a_partition_that_no_topic_can_have_is_left_out_of_a_groups_offsets_and_told_once(caplog):

@@ -18,9 +18,10 @@ from seamark.client.fetch_chunks import Chunk, end_of
 from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import KAFKA_NAMES, FetchMetrics
 from seamark.client.fetch_planning import PartitionFetch
-from seamark.client.fetch_records import read_batch
+from seamark.client.fetch_records import BatchReader, ReadLimits
 from seamark.client.fetch_taking import RecordTaking
 from seamark.client.read_committed import AbortedBatches
+from seamark.client.records_api import Record
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.compression import Codec
@@ -28,6 +29,14 @@ from seamark.wire.records import Record as WireRecord
 from seamark.wire.records import decode_records, encode_batch, encode_control_marker, read_header
 
 PARTITION = TopicPartition("t", 3)
+
+
+def read_batch(data: bytes, *, verify: bool = True) -> list[Record]:
+    reader = BatchReader(data, 0, read_header(data), PARTITION, ReadLimits(verify=verify))
+    found: list[Record] = []
+    while not reader.is_done:
+        found += reader.next_slice(0)
+    return found
 
 
 def batch(first: int, count: int = 3, **options) -> bytes:
@@ -53,7 +62,7 @@ def offsets(chunk: Chunk, most: int = 100) -> list[int]:
 def column_offsets(chunk: Chunk, max_bytes: int = 1 << 20) -> list[int]:
     found: list[int] = []
     while not chunk.is_empty:
-        decoded = columns_of(chunk, PARTITION, max_bytes, verify=True)
+        decoded = columns_of(chunk, PARTITION, max_bytes, ReadLimits())
         found += [] if decoded is None else decoded.column("offset").to_pylist()
     return found
 
@@ -109,7 +118,7 @@ def test_the_position_ends_behind_the_last_batch_whatever_it_holds() -> None:
 def test_objects_and_columns_may_take_turns() -> None:
     chunk = Chunk(PARTITION, 0, batch(0) + batch(3))
     chunk.took(len(chunk.take(1)))
-    decoded = columns_of(chunk, PARTITION, 1, verify=True)
+    decoded = columns_of(chunk, PARTITION, 1, ReadLimits())
     assert decoded is not None
     assert decoded.column("offset").to_pylist() == [1, 2]
     assert offsets(chunk) == [3, 4, 5]
@@ -118,7 +127,7 @@ def test_objects_and_columns_may_take_turns() -> None:
 def test_columns_are_cut_between_batches() -> None:
     chunk = Chunk(PARTITION, 0, batch(0) + batch(3) + batch(6))
     size = len(batch(0))
-    decoded = columns_of(chunk, PARTITION, 2 * size + 1, verify=True)
+    decoded = columns_of(chunk, PARTITION, 2 * size + 1, ReadLimits())
     assert decoded is not None
     assert decoded.column("offset").to_pylist() == [0, 1, 2, 3, 4, 5]
     assert chunk.offset == 6
@@ -129,7 +138,7 @@ def column_runs(chunk: Chunk) -> list[tuple[list[int], int]]:
     """The offsets of each record batch, with the leader epoch of the position behind it."""
     found = []
     while not chunk.is_empty:
-        decoded = columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        decoded = columns_of(chunk, PARTITION, 1 << 20, ReadLimits())
         if decoded is not None:
             found.append((decoded.column("offset").to_pylist(), chunk.leader_epoch))
     return found
@@ -149,15 +158,15 @@ def test_before_a_corrupt_batch_columns_are_cut_where_the_leader_epoch_changes()
     later = {"partition_leader_epoch": 7}
     chunk = Chunk(PARTITION, 0, batch(0) + batch(3, **later) + batch(6, **later) + spoiled(batch(9, **later)))
     for expected, epoch in [([0, 1, 2], 5), ([3, 4, 5, 6, 7, 8], 7)]:
-        decoded = columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        decoded = columns_of(chunk, PARTITION, 1 << 20, ReadLimits())
         assert decoded is not None
         assert (decoded.column("offset").to_pylist(), chunk.leader_epoch) == (expected, epoch)
     with pytest.raises(DecodeError):
-        columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        columns_of(chunk, PARTITION, 1 << 20, ReadLimits())
 
 
 def test_columns_say_where_their_rows_come_from() -> None:
-    decoded = columns_of(Chunk(PARTITION, 0, batch(0, 2)), PARTITION, 1 << 20, verify=True)
+    decoded = columns_of(Chunk(PARTITION, 0, batch(0, 2)), PARTITION, 1 << 20, ReadLimits())
     assert decoded is not None
     assert decoded.schema.names == [
         "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers",
@@ -205,7 +214,7 @@ def test_the_filter_keeps_its_place_when_objects_and_columns_take_turns() -> Non
         records = chunk.take(1)
         chunk.took(len(records))
         found += [record.offset for record in records]
-        decoded = columns_of(chunk, PARTITION, 1, verify=True)
+        decoded = columns_of(chunk, PARTITION, 1, ReadLimits())
         found += [] if decoded is None else decoded.column("offset").to_pylist()
     assert found == expected
 
@@ -224,11 +233,11 @@ def spoiled(data: bytes) -> bytes:
 
 def test_everything_before_a_corrupt_batch_is_given_as_columns() -> None:
     chunk = Chunk(PARTITION, 0, batch(0) + batch(3) + spoiled(batch(6)) + batch(9))
-    decoded = columns_of(chunk, PARTITION, 1 << 20, verify=True)
+    decoded = columns_of(chunk, PARTITION, 1 << 20, ReadLimits())
     assert decoded is not None
     assert decoded.column("offset").to_pylist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(DecodeError):
-        columns_of(chunk, PARTITION, 1 << 20, verify=True)
+        columns_of(chunk, PARTITION, 1 << 20, ReadLimits())
     assert chunk.offset == 6
 
 
@@ -237,7 +246,7 @@ def test_checksums_are_checked_unless_told_otherwise() -> None:
     data[17] ^= 1
     with pytest.raises(DecodeError, match="crc"):
         Chunk(PARTITION, 0, bytes(data)).take(1)
-    assert offsets(Chunk(PARTITION, 0, bytes(data), verify=False)) == [0, 1, 2]
+    assert offsets(Chunk(PARTITION, 0, bytes(data), limits=ReadLimits(verify=False))) == [0, 1, 2]
 
 
 def taking(*chunks: Chunk, key=None, value=None) -> tuple[RecordTaking, PartitionFetch, list[str]]:
@@ -249,7 +258,7 @@ def taking(*chunks: Chunk, key=None, value=None) -> tuple[RecordTaking, Partitio
     metrics = FetchMetrics(0, read_committed=False)
     made = RecordTaking(
         ready, metrics, lambda: asked.append("more"),
-        key=load_deserializer("key", key), value=load_deserializer("value", value), verify=True,
+        key=load_deserializer("key", key), value=load_deserializer("value", value), limits=ReadLimits(),
     )  # fmt: skip
     return made, state, asked
 
@@ -341,7 +350,7 @@ def test_the_quick_reader_agrees_with_the_general_one(drawn, timestamp_type: int
         offset += gap + 1
     data = encode_batch(records, timestamp_type=timestamp_type, partition_leader_epoch=4)
     header = read_header(data)
-    ours = read_batch(data, 0, header, PARTITION)
+    ours = read_batch(data)
     theirs = decode_records(data, 0, header)
     assert [(r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value, list(r.headers)) for r in ours] == [
         (r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value, r.headers) for r in theirs
@@ -375,7 +384,7 @@ def test_records_of_one_size_are_read_as_any_others(runs, timestamp_type: int, h
             )
     data = encode_batch(records, timestamp_type=timestamp_type)
     header = read_header(data)
-    ours = read_batch(data, 0, header, PARTITION)
+    ours = read_batch(data)
     assert [(r.offset, r.timestamp_ms, r.key, r.value, list(r.headers)) for r in ours] == [
         (r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in decode_records(data, 0, header)
     ]
@@ -391,9 +400,9 @@ def test_unsound_records_of_one_size_are_read_as_the_general_reader_does(changes
         general = decode_records(data, 0, header, verify=False)
     except DecodeError as error:
         with pytest.raises(type(error)):
-            read_batch(data, 0, header, PARTITION, verify=False)
+            read_batch(data, verify=False)
     else:
-        found = read_batch(data, 0, header, PARTITION, verify=False)
+        found = read_batch(data, verify=False)
         assert [(r.offset, r.timestamp_ms, r.key, r.value, list(r.headers)) for r in found] == [
             (r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in general
         ]
@@ -403,7 +412,7 @@ def test_unsound_records_of_one_size_are_read_as_the_general_reader_does(changes
 def test_unsound_bytes_raise_nothing_but_decode_errors(place: int, byte: int) -> None:
     data = bytearray(batch(0, 20))
     data[place % len(data)] = byte
-    chunk = Chunk(PARTITION, 0, bytes(data), verify=False)
+    chunk = Chunk(PARTITION, 0, bytes(data), limits=ReadLimits(verify=False))
     with contextlib.suppress(DecodeError):
         offsets(chunk)
 

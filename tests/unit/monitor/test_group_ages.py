@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from seamark.client.admin_results import Results
 from seamark.client.admin_types import ListedOffset
 from seamark.client.errors import ConnectionFailed, broker_error
+from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.records_api import Offset
 from seamark.monitor.group_ages import GroupAges
 from seamark.rules.lag import lag_of
@@ -38,6 +39,8 @@ class TimedLog:
         self.reads += len(places)
         if self.refusal is None:
             return Results({each: self.written_ms[each.offset] for each in places}, {})
+        if isinstance(self.refusal, CorruptRecords):
+            return Results({}, dict.fromkeys(places, self.refusal))
         if not isinstance(self.refusal, ErrorCode):
             raise self.refusal
         return Results({}, {each: broker_error(self.refusal, "Fetch", str(each)) for each in places})
@@ -111,3 +114,16 @@ def test_a_read_that_fails_leaves_a_bound_and_is_tried_again_at_the_next_look(ca
     assert "broker:9092" in caplog.text
     log.refusal = None
     assert ages.look(groups_at([20], 100), NOW_MS)["g20", LOG].method == "read"
+
+
+def test_a_batch_that_cannot_be_read_is_read_and_told_once_and_not_at_every_look(caplog):
+    log = TimedLog([1000 * at for at in range(20)], refusal=CorruptRecords(LOG, 5, "it unfolds to too much"))
+    ages = GroupAges(log)
+    with caplog.at_level(logging.WARNING, "seamark.monitor"):
+        for _ in range(3):
+            ages.look(groups_at([5], 20), NOW_MS)
+    assert log.reads == 1
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line == "The age of log-0 at offset 5 is a lower bound: it unfolds to too much"
+    ages.look(groups_at([6], 20), NOW_MS)
+    assert log.reads == 2, "a group that got past it is looked at again"

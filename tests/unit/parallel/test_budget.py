@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import ConfigError
-from seamark.parallel.budget import Budget, BudgetBroken, record_size
+from seamark.parallel.budget import HEADER_OVERHEAD_BYTES, Budget, BudgetBroken, record_size
 from seamark.topic_partition import TopicPartition
 from tests.unit.parallel.lane_cases import ORDERS, OTHERS
 
@@ -101,7 +101,7 @@ def test_giving_back_more_than_was_held_is_refused():
 def test_a_record_costs_its_bytes_and_its_objects():
     record = SimpleNamespace(key=b"abc", value=b"x" * 100, headers=[("h", b"12"), ("i", None)])
     empty = SimpleNamespace(key=None, value=None, headers=())
-    assert record_size(record) - record_size(empty) == 3 + 100 + 3 + 1
+    assert record_size(record) - record_size(empty) == 3 + 100 + 3 + 1 + 2 * HEADER_OVERHEAD_BYTES
     assert record_size(empty) > 0
     assert record_size(SimpleNamespace(key=7, value={"a": 1}, headers=())) > record_size(empty)
 

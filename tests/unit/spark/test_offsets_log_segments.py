@@ -2,11 +2,13 @@
 
 import pytest
 
+from seamark.client.fetch_records import ReadLimits
 from seamark.spark.offsets.job import before_of
 from seamark.spark.offsets.job_tasks import fill
 from seamark.spark.offsets.lake import Lake, LakeError
 from seamark.spark.offsets.log_directory import directory_tasks
 from seamark.wire.records import Record, encode_batch
+from tests.support.costly_batches import header_bomb, value_bomb
 from tests.support.offsets_records import NOW, Commit
 
 
@@ -119,3 +121,19 @@ def test_the_same_partition_from_two_brokers_is_refused(lake, directory):
 
     with pytest.raises(LakeError, match="both hold partition 3"):
         run(lake, directory)
+
+
+def test_a_batch_that_unfolds_to_too_much_is_a_reject_and_what_is_around_it_is_read(lake, directory, monkeypatch):
+    monkeypatch.setattr("seamark.spark.offsets.log_directory.ReadLimits", lambda: ReadLimits(batch_bytes=3 << 20))
+    bombs = header_bomb(1_000_000, base_offset=2), value_bomb(4 << 20, base_offset=3)
+    segment(directory, 0, batch(0), *bombs, batch(4))
+    commits, rejects = run(lake, directory)
+    assert commits == [0, 1, 4, 5]
+    assert "1000000 headers, at most 10000 are read" in rejects[0][1]
+    assert "unfold to" in rejects[1][1]
+
+
+def test_rows_of_a_large_batch_are_decoded_in_parts(lake, directory, monkeypatch):
+    monkeypatch.setattr("seamark.spark.offsets.log_directory.MOST_ROWS", 7)
+    segment(directory, 0, batch(0, 40), batch(40, 3))
+    assert run(lake, directory) == (list(range(43)), [])

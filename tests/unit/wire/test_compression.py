@@ -116,7 +116,7 @@ def test_a_stream_cut_anywhere_is_refused(codec, name):
             continue
         with pytest.raises(DecodeError) as caught:
             decompress(codec, stored[:size], len(content), 61)
-        assert type(caught.value) in (BadValue, BadLength), size
+        assert isinstance(caught.value, BadValue | BadLength), size
         assert caught.value.position == 61
 
 

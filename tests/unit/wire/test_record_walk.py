@@ -6,13 +6,12 @@ import random
 
 import pytest
 
-from seamark.errors import BadValue, DecodeError
+from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.wire import record_walk
 from seamark.wire.compression import decompress
 from seamark.wire.record_batch import HEADER_BYTES, INT64_MAX
 from seamark.wire.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS, RecordWalk
 from seamark.wire.records import Record, decode_batch, encode_batch, read_header
-from seamark.wire.stream_bounds import BeyondBound
 from seamark.wire.varints import encode_varint
 from tests.support.hostile_batches import NOW_MS, batch, headers, mutated, record, records, sampled_cases
 
@@ -141,19 +140,19 @@ def test_a_walk_ends_after_its_slice_whatever_it_counts():
 
 
 def test_more_records_than_any_client_sends_are_refused_before_one_is_looked_at():
-    with pytest.raises(BeyondBound, match="records in one batch"):
+    with pytest.raises(OverLimit, match="records in one batch"):
         RecordWalk(bytes(8 * MAX_RECORDS), 0, MAX_RECORDS + 1, NOW_MS)
 
 
 def test_more_headers_than_any_client_sends_are_refused_before_one_is_looked_at():
     count = MAX_HEADERS_OF_ONE_RECORD + 1
     body = record(0, headers=encode_varint(count) + bytes(2 * count))
-    with pytest.raises(BeyondBound, match="headers"):
+    with pytest.raises(OverLimit, match="headers"):
         RecordWalk(body, 0, 1, NOW_MS).advance(10)
 
 
 def test_the_headers_of_all_records_are_bounded_in_sum(monkeypatch):
     monkeypatch.setattr(record_walk, "MAX_HEADERS", 100)
-    with pytest.raises(BeyondBound, match="headers"):
+    with pytest.raises(OverLimit, match="headers"):
         RecordWalk(records(101, headers=headers((b"", b""))), 0, 101, NOW_MS).advance(1000)
     assert RecordWalk(records(100, headers=headers((b"", b""))), 0, 100, NOW_MS).advance(1000)

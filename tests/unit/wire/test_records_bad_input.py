@@ -12,6 +12,7 @@ from seamark.errors import (
     BadText,
     BadValue,
     DecodeError,
+    OverLimit,
     TrailingBytes,
     Truncated,
     UnknownCodec,
@@ -302,7 +303,7 @@ def test_headers_by_the_million_are_refused_before_they_are_made():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert type(error) is BadLength
+    assert type(error) is OverLimit
     assert error.field == "records[0].header_count"
     # The decompressed records and their copy.
     assert peak < 3 * len(body)
@@ -315,7 +316,7 @@ def test_the_headers_of_all_records_count_against_the_limit(monkeypatch):
         fitting = [Record(i, TIME_MS, 0, None, None, [("", None)] * each) for i in range(count)]
         assert decode_batch(encode_batch(fitting)) == fitting
         error = error_of(encode_batch([*fitting, Record(count, TIME_MS, 0, None, None, [("", None)] * each)]))
-        assert type(error) is BadLength
+        assert type(error) is OverLimit
         assert error.field == f"records[{count}].header_count"
 
 

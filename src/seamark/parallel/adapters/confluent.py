@@ -58,6 +58,9 @@ _RENAMED = {
     "request.timeout.ms": "socket.timeout.ms",
     "ssl.truststore.location": "ssl.ca.location",
     "prefetch.max.bytes": None,
+    "max.poll.bytes": None,
+    "decoded.batch.max.bytes": None,
+    "record.max.headers": None,
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
 }
@@ -303,8 +306,14 @@ class ConfluentPort:
                 for name, value in self._config.items()
                 if not name.startswith(_CONSUMER_ONLY) and name not in (*_CONSUMER_KEYS, "enable.auto.offset.store")
             }
-            # A dead-letter topic that is not there is an error soon.
-            limits = {"message.timeout.ms": 15_000, "topic.metadata.propagation.max.ms": 5_000}
+            # A dead-letter topic that is not there is an error soon. A record that came compressed may be larger than
+            # a producer takes by default, and is compressed again.
+            limits = {
+                "message.timeout.ms": 15_000,
+                "topic.metadata.propagation.max.ms": 5_000,
+                "message.max.bytes": 256 << 20,
+                "compression.type": "zstd",
+            }
             self._producer = confluent_kafka.Producer({**limits, **config, "enable.idempotence": True})
             deliver = threading.Thread(
                 target=self._deliver, args=(self._producer,), name="seamark-confluent-delivery", daemon=True

@@ -7,6 +7,7 @@ is fed by a thread of its own: polling never waits for a dead letter.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 from seamark.client.config import ClientConfig
 from seamark.client.consumer import Consumer
 from seamark.client.errors import WakeUp
+from seamark.client.fetch_errors import RecordsTooLarge
 from seamark.client.producer import Producer
 from seamark.client.records_api import Offset, Record
 from seamark.errors import SeamarkError
@@ -37,13 +39,24 @@ from seamark.parallel.ports import (
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 
+_log = logging.getLogger("seamark.parallel")
+
 _TOO_LONG = (ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 # Without anything at hand, the consumer's own machinery is asked no more often than this: it lives on another thread.
 _TURN_S = 0.01
 # Positions also move without records, behind transactions that were aborted; that is looked for this often.
 _POSITIONS_S = 0.1
-# A dead-letter topic that is not there is an error soon, not after the minute that a producer would wait.
-_PRODUCER = {"max_block_ms": 10_000}
+# A partition that cannot be read on is told of in the log this often.
+_SAY_AGAIN_S = 60.0
+# A dead-letter topic that is not there is an error soon, not after the minute that a producer would wait. A record that
+# came compressed may be larger than a producer takes by default; compressed again, the broker takes it as it took it
+# before, and one value of zeros does not end the consumer.
+_PRODUCER = {
+    "max_block_ms": 10_000,
+    "max_request_size": 256 << 20,
+    "buffer_memory": 256 << 20,
+    "compression_type": "zstd",
+}
 
 Outcomes = dict[TopicPartition, BaseException | None]
 
@@ -87,6 +100,9 @@ class SeamarkPort:
         self._next_positions = 0.0
         # Positions that the owner has heard of.
         self._told: dict[TopicPartition, int] = {}
+        # Partitions that stand before a batch that would cost too much, and when that is said again.
+        self._unreadable: dict[TopicPartition, RecordsTooLarge] = {}
+        self._next_saying = 0.0
         # Commits that ended; told in poll, or in a commit that waits.
         self._finished: deque[Callable[[], object]] = deque()
         self._producer: Producer | None = None
@@ -101,17 +117,24 @@ class SeamarkPort:
             found = consumer.committed(partitions)
             for partition in partitions:
                 self._told.pop(partition, None)
+            self._forget_unreadable(partitions)
             rebalance.on_assigned({partition: _committed(found.get(partition)) for partition in partitions})
 
         def revoked(partitions: list[TopicPartition]) -> None:
+            self._forget_unreadable(partitions)
             if partitions:
                 rebalance.on_revoked(partitions)
 
         def lost(partitions: list[TopicPartition]) -> None:
+            self._forget_unreadable(partitions)
             if partitions:
                 rebalance.on_lost(partitions)
 
         consumer.subscribe(list(topics), on_assigned=assigned, on_revoked=revoked, on_lost=lost)
+
+    def _forget_unreadable(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._unreadable.pop(partition, None)
 
     # -- reading
 
@@ -149,8 +172,29 @@ class SeamarkPort:
             found = take()
         except WakeUp:
             found = None
+        except RecordsTooLarge as error:
+            self._set_aside(error)
+            found = None
         self._tell_finished()
+        self._say_what_is_unreadable()
         return found
+
+    def _set_aside(self, error: RecordsTooLarge) -> None:
+        """Read the other partitions on: whoever wrote one batch that costs too much must not stop them all."""
+        self._unreadable[error.partition] = error
+        self._consumer.pause([error.partition])
+        self._next_saying = 0.0
+
+    def _say_what_is_unreadable(self) -> None:
+        if not self._unreadable or (now := self._clock()) < self._next_saying:
+            return
+        self._next_saying = now + _SAY_AGAIN_S
+        for partition, error in self._unreadable.items():
+            _log.error(
+                "%s is not read beyond offset %d: %s; other partitions go on. To get past it, stop the group, commit "
+                "offset %d or later for it (seamark groups reset), and start again",
+                partition, error.offset, error.reason, error.offset + 1,
+            )  # fmt: skip
 
     def _is_turn(self, timeout: float) -> bool:
         """Whether the consumer's own machinery is asked, which lives on another thread."""
@@ -194,7 +238,8 @@ class SeamarkPort:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         ours = self._consumer.assignment()
-        self._consumer.resume([partition for partition in partitions if partition in ours])
+        wanted = [each for each in partitions if each in ours and each not in self._unreadable]
+        self._consumer.resume(wanted)
 
     # -- committing
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seamark.client.arrow_poll import MOST_ROWS
 from seamark.client.fetch_chunks import end_of
+from seamark.client.fetch_records import ReadLimits
 from seamark.errors import DecodeError
 from seamark.spark.offsets.job_errors import TOPIC
 from seamark.spark.offsets.job_tasks import FETCH_BYTES, Before, Damaged
@@ -100,10 +102,7 @@ def read_segment(path: str, start: int) -> Iterator[tuple[Records | None, int] |
             buffer = rest + chunk
             end = _whole(buffer)
             if end:
-                try:
-                    yield _decoded(buffer[:end], start)
-                except DecodeError:
-                    yield from _one_by_one(buffer[:end], start)
+                yield from _decoded(buffer[:end], start)
             rest = buffer[end:]
             if len(rest) >= HEADER_BYTES and not HEADER_BYTES <= _size(rest, 0) <= _MOST_BATCH_BYTES:
                 yield Damaged(0, rest, f"the rest of {name} cannot be read: a batch has no valid length")
@@ -112,12 +111,36 @@ def read_segment(path: str, start: int) -> Iterator[tuple[Records | None, int] |
         yield Damaged(0, rest, f"{name} ends {len(rest)} bytes into a batch")
 
 
-def _decoded(batches: bytes, start: int) -> tuple[Records | None, int]:
+def _decoded(batches: bytes, start: int) -> Iterator[tuple[Records | None, int] | Damaged]:
+    """Rows in parts that memory is allowed for: a few bytes of a batch can unfold to many."""
+    end, at = end_of(batches, 0)[0], start
+    while at < end:
+        try:
+            records, at = _part(batches, at)
+        except DecodeError:
+            yield from _one_by_one(batches, at)
+            return
+        yield records, at
+    if start >= end:
+        yield None, end
+
+
+def _part(batches: bytes, start: int) -> tuple[Records | None, int]:
     from seamark.spark.offsets.decode import Records
     from seamark.wire.columns import decode_columns
 
-    decoded = decode_columns(batches, start=start, timestamp_unit="us")
-    return Records.of(decoded.batch) if decoded.row_count else None, end_of(batches, 0)[0]
+    limits = ReadLimits()
+    decoded = decode_columns(
+        batches,
+        start=start,
+        timestamp_unit="us",
+        max_batch_bytes=limits.batch_bytes,
+        max_headers=limits.record_headers,
+        stop_bytes=limits.poll_bytes,
+        stop_rows=MOST_ROWS,
+    )
+    assert decoded.next_offset is not None
+    return Records.of(decoded.batch) if decoded.row_count else None, decoded.next_offset
 
 
 def _one_by_one(batches: bytes, start: int) -> Iterator[tuple[Records | None, int] | Damaged]:
@@ -127,7 +150,10 @@ def _one_by_one(batches: bytes, start: int) -> Iterator[tuple[Records | None, in
         size = _size(batches, at)
         batch = batches[at : at + size]
         try:
-            yield _decoded(batch, start)
+            offset, end = start, end_of(batch, 0)[0]
+            while offset < end:
+                records, offset = _part(batch, offset)
+                yield records, offset
         except DecodeError as error:
             yield Damaged(0, batch, str(error))
         at += size
