@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from seamark import Broker
 from seamark.client import Admin, AsyncAdmin, Offset, TopicPartition
 from seamark.client.admin_results import SomeFailed
 from seamark.client.admin_types import ConfigChange, NewTopic, Resource
@@ -284,3 +285,11 @@ def test_both_clients_have_the_same_calls():
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert calls(Admin) == calls(AsyncAdmin)
+
+
+def test_more_groups_than_a_request_may_hold_are_read_with_several():
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        found = admin.list_group_offsets([f"group-{number}" for number in range(33_000)]).raise_if_failed()
+        assert len(found) == 33_000
+        # One of them found the offsets topic missing, and was made again.
+        assert admin.request_counts["FindCoordinator"] >= 4

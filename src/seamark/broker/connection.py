@@ -68,6 +68,7 @@ class Connection(asyncio.Protocol):
         self.commits = CommitMemory()
         self._waiting: deque[Frame] = deque()
         self._waiting_bytes = 0
+        self._reading_bytes = 0
         self._current: RequestContext | None = None
         self._is_serving = False
         # Whether the rest of a long row of requests has its turn coming.
@@ -236,14 +237,19 @@ class Connection(asyncio.Protocol):
         if self._is_stranger and self.session.is_known:
             self._is_stranger = False
             self.node.connections.know(self)
-        if self.partial_bytes + self._waiting_bytes != self._held_bytes:
+        if self.partial_bytes + self._waiting_bytes + self._reading_bytes != self._held_bytes:
             self._count_held()
         self._regulate_reading()
 
     def _count_held(self) -> None:
         if self._transport is not None:
-            self._held_bytes = self.partial_bytes + self._waiting_bytes
+            self._held_bytes = self.partial_bytes + self._waiting_bytes + self._reading_bytes
             self.node.connections.hold(self, self._held_bytes)
+
+    def count_reading(self, byte_count: int) -> None:
+        """Take note of the size of a request that is being read beside the event loop; 0 when that is done."""
+        self._reading_bytes = byte_count
+        self._count_held()
 
     def _take_turn(self) -> None:
         self._is_in_line = False

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.broker import handlers
 from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
+from seamark.broker.reading_thread import Reading
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
@@ -38,13 +39,14 @@ _log = readable_logger("seamark.broker")
 # microseconds, during which nobody else is served: this many take less than a quarter of a second. An API that serves
 # others meanwhile, and whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
 MAX_REQUEST_ELEMENTS = 1 << 15
-# Handling a request that took longer to be read than this waits for the next turn of the event loop.
-_LONG_DECODE_SECONDS = 0.01
+# Larger requests are read beside the event loop, but for those with records, which are not looked at one by one.
+_ASIDE_BYTES = 1 << 16
 
 Frame = bytes | memoryview
 
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
+_PRODUCE = 0
 _FETCH = 1
 
 
@@ -135,27 +137,48 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
             connection.close(f"asked for {endpoint.api.name} {session.why_not}")
             return
         correlation_id, client_id, position = _read_header(frame, endpoint.header_versions[version])
+        if len(frame) > _ASIDE_BYTES and endpoint.api.key != _PRODUCE:
+            context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
+            connection.begin(context)
+            _read_aside(node, context, frame, position)
+            return
         # As in Kafka, bytes behind the last field are nobody's business: librdkafka sends three of them when it asks
         # for the metadata of all topics.
-        is_large = len(frame) > LONG_REQUEST_BYTES
-        started = time.monotonic() if is_large else 0.0
         request, _ = endpoint.decode(frame, position, version)
     except DecodeError as error:
         connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
         return
     context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
     connection.begin(context)
+    _run_or_intercept(node, request, context)
+
+
+def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int) -> None:
+    """Have a large request decoded beside the event loop; it is handled when that is done."""
+    connection, endpoint, version = context.connection, context.endpoint, context.version
+
+    def done() -> None:
+        connection.count_reading(0)
+        if not connection.is_open:
+            return
+        try:
+            request, _ = reading.result()
+        except DecodeError as error:
+            connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
+        except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
+            _log.exception("%s version %d could not be read", endpoint.api.name, version)
+            connection.close("sent a request that could not be read")
+        else:
+            _run_or_intercept(node, request, context)
+
+    reading = Reading(partial(endpoint.decode, frame, position, version), done)
+    connection.count_reading(len(frame))
+    node.server.reading_thread.begin(reading)
+
+
+def _run_or_intercept(node: Node, request: Message, context: RequestContext) -> None:
     faults = node.faults
-    if faults.is_active and faults.intercept(node, request, context):
-        return
-    if is_large and time.monotonic() - started > _LONG_DECODE_SECONDS:
-        node.loop.call_soon(_run_if_wanted, node, request, context)
-        return
-    run(node, request, context)
-
-
-def _run_if_wanted(node: Node, request: Message, context: RequestContext) -> None:
-    if context.connection.is_open:
+    if not (faults.is_active and faults.intercept(node, request, context)):
         run(node, request, context)
 
 

@@ -27,6 +27,8 @@ def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> int:
     handler.setFormatter(ReadableFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     raise_open_file_limit()
+    # Large requests are read on another thread; the event loop's must not wait for it longer than this.
+    sys.setswitchinterval(0.001)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -8,12 +8,14 @@ as is what unfolds to more than the bounds of ``seamark.wire.record_walk`` and `
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
 from seamark.broker.partition import Partition
+from seamark.broker.reading_thread import Reading
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
-from seamark.broker.slow_lane import Pause, SlowLane
+from seamark.broker.slow_lane import Pause, SlowLane, Wait
 from seamark.counts import counted
 from seamark.errors import BadLength, DecodeError, OverLimit, TrailingBytes
 from seamark.wire.compression import Codec, decompress, unfolded_bound
@@ -54,9 +56,11 @@ _PRODUCER_ID_END = 51
 # The bits of the attributes that have a meaning.
 _KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 # Records and headers that are looked at before others get their turn.
-_SLICE = 25_000
+_SLICE = 5_000
 # Unfolding, or copying, this many bytes takes about as long as the look at one record.
 _BYTES_PER_UNIT = 256
+# What may unfold to more than this is unfolded beside the event loop.
+_ASIDE_BYTES = 2 << 20
 # Bad records that are named one by one, so that the answer is not larger than the request.
 _NAMED = 1000
 
@@ -120,16 +124,24 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
 
 def check_records(
     batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
-) -> Generator[Pause, None, ProducedBatch]:
+) -> Generator[Wait, None, ProducedBatch]:
     """Look at all records, in slices; return the batch as it is to be appended, or refuse it."""
     config = partition.topic.config
     content, codec = batch.content, Codec(batch.attributes & CODEC_MASK)
     is_compressed = codec is not Codec.NONE
     try:
         bound = unfolded_bound(codec, memoryview(content)[HEADER_BYTES:], config.log_settings.max_decompressed_bytes)
-        while not lane.may_spend(min(batch.record_count, _SLICE) + bound // _BYTES_PER_UNIT):
+        is_aside = is_compressed and bound > _ASIDE_BYTES
+        units = min(batch.record_count, _SLICE) + (0 if is_aside else bound // _BYTES_PER_UNIT)
+        while not lane.may_spend(units):
             yield Pause.NEXT
-        records, start = _unfold(batch, codec, config.log_settings.max_decompressed_bytes)
+        unfold = partial(_unfold, batch, codec, config.log_settings.max_decompressed_bytes)
+        if is_aside:
+            reading = Reading(unfold)
+            yield reading
+            records, start = reading.result()
+        else:
+            records, start = unfold()
     except OverLimit as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
     except DecodeError as error:
@@ -235,7 +247,7 @@ def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partitio
 
 def _refuse_records(
     records: bytes, start: int, batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
-) -> Generator[Pause]:
+) -> Generator[Wait]:
     """Refuse the batch if a record of it is bad by itself, and name those records."""
     bad: list[tuple[int, str]] = []
     count = 0

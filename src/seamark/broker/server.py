@@ -26,6 +26,7 @@ from seamark.broker.loop_timers import LoopTimers
 from seamark.broker.metrics import MetricsEndpoint
 from seamark.broker.node import Node
 from seamark.broker.partition import Partition
+from seamark.broker.reading_thread import ReadingThread
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
@@ -94,7 +95,8 @@ class BrokerServer:
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
         self.slices = Slices(loop)
-        self.slow_lane = SlowLane(loop)
+        self.reading_thread = ReadingThread(loop)
+        self.slow_lane = SlowLane(loop, self.reading_thread)
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)
         self.cluster = Cluster(self.settings, self.storage, self.slices.run)
@@ -167,6 +169,7 @@ class BrokerServer:
         self.upkeep.stop()
         self.metrics.stop()
         self.slow_lane.stop()
+        self.reading_thread.stop()
         # Leadership stays as it is: at the end of everything there is nobody to hand it to.
         for node in self.nodes:
             node.leave()

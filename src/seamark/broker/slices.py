@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar, cast
 
 # How long a turn of the event loop may be kept, by the beginning of a piece of work and by a slice of the rest.
-FIRST_SECONDS = 0.005
-SLICE_SECONDS = 0.01
+FIRST_SECONDS = 0.002
+SLICE_SECONDS = 0.004
 # Pieces of an answer from this size on are not copied.
 _LARGE_PIECE = 1 << 16
 

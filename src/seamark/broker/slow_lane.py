@@ -3,7 +3,8 @@
 Whoever is about to do such work asks ``may_spend`` with what it will cost, in units of about a microsecond. A turn has
 room for ``TURN`` of them, whoever spends them. What finds no room any more is a generator that yields and waits in the
 lane; each turn of the loop lets the lane go on for as much again. A generator yields ``NEXT`` where it holds nothing,
-and goes to the end of the line; with ``HOLDING`` it goes on first, so that only one unfolded batch is in memory.
+and goes to the end of the line; with ``HOLDING`` it goes on first, so that only one unfolded batch is in memory. It
+yields a ``Reading`` to have that done beside the loop; it goes on when it is done, and the lane waits for it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum
+from typing import Any
 
+from seamark.broker.reading_thread import Reading, ReadingThread
 from seamark.readable_log import readable_logger
 
 _log = readable_logger("seamark.broker")
 
-# Units of one turn: a few hundredths of a second.
-TURN = 50_000
+# Units of one turn: a few milliseconds.
+TURN = 10_000
 
 
 class Pause(Enum):
@@ -26,17 +29,21 @@ class Pause(Enum):
     HOLDING = "holding"
 
 
-Steps = Generator[Pause]
+Wait = Pause | Reading[Any]
+Steps = Generator[Wait]
 
 
 class SlowLane:
     """Owned by the event loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: ReadingThread) -> None:
         self._loop = loop
+        self._thread = thread
         self._waiting: deque[tuple[Steps, Callable[[], None]]] = deque()
         self._spent = 0
         self._is_turn_planned = False
+        # Whether the first one waits for the thread.
+        self._is_reading = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -61,6 +68,15 @@ class SlowLane:
         self._waiting.append((steps, failed))
         self._plan_turn()
 
+    def _wait_for(self, reading: Reading[Any]) -> None:
+        self._is_reading = True
+        reading.done = self._read
+        self._thread.begin(reading)
+
+    def _read(self) -> None:
+        self._is_reading = False
+        self._plan_turn()
+
     def _plan_turn(self) -> None:
         if not self._is_turn_planned:
             self._is_turn_planned = True
@@ -71,7 +87,7 @@ class SlowLane:
         self._spent = 0
         waiting = self._waiting
         for _ in range(len(waiting)):
-            if self._spent >= TURN:
+            if self._spent >= TURN or self._is_reading:
                 break
             steps, failed = waiting.popleft()
             try:
@@ -80,11 +96,13 @@ class SlowLane:
                 _log.exception("a request failed in the slow lane")
                 failed()
                 continue
-            if pause is Pause.HOLDING:
-                waiting.appendleft((steps, failed))
-            elif pause is Pause.NEXT:
+            if pause is Pause.NEXT:
                 waiting.append((steps, failed))
-        if waiting:
+            elif pause is not None:
+                waiting.appendleft((steps, failed))
+                if isinstance(pause, Reading):
+                    self._wait_for(pause)
+        if waiting and not self._is_reading:
             self._plan_turn()
 
     def stop(self) -> None:

@@ -23,6 +23,9 @@ V = TypeVar("V")
 # Asks one coordinator about some of its groups.
 AskNode = Callable[[Node, list[str]], Awaitable[dict[str, V | ClientError]]]
 
+# Keys of one FindCoordinator request; brokers bound what a request may hold.
+_ASKED_AT_ONCE = 10_000
+
 
 class GroupCoordinators:
     """What one admin client knows. Owned by the I/O loop."""
@@ -92,7 +95,8 @@ class GroupCoordinators:
         connection = await self._network.any_connection(deadline)
         assert connection.versions is not None
         batched = connection.versions.has(FindCoordinatorRequest, least=BATCHED)
-        batches = [groups] if batched else [[group_id] for group_id in groups]
+        size = _ASKED_AT_ONCE if batched else 1
+        batches = [groups[start : start + size] for start in range(0, len(groups), size)]
         answers = await asyncio.gather(*(self._look_up_batch(batch, deadline, batched) for batch in batches))
         return {group_id: answer for part in answers for group_id, answer in part.items()}
 

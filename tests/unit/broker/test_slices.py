@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def steps(name: str, count: int, clock: SimpleNamespace, done: list[str]) -> Iterator[None]:
     for number in range(count):
-        clock.now += 0.002
+        clock.now += 0.0008
         done.append(f"{name}{number}")
         yield
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from seamark.broker.reading_thread import Reading
 from seamark.broker.slow_lane import TURN, Pause, SlowLane
 
 
@@ -23,6 +24,21 @@ class Loop:
         return bool(planned)
 
 
+class Thread:
+    """Reads when it is told to."""
+
+    def __init__(self) -> None:
+        self._begun: deque[Reading] = deque()
+
+    def begin(self, reading: Reading) -> None:
+        self._begun.append(reading)
+
+    def finish(self) -> None:
+        reading = self._begun.popleft()
+        reading.run()
+        reading.done()
+
+
 def worker(lane: SlowLane, name: str, costs: list[int], done: list[str]):
     for cost in costs:
         while not lane.may_spend(cost):
@@ -36,7 +52,7 @@ def no_failure() -> None:
 
 def test_a_turn_has_room_for_so_much_and_the_next_for_as_much_again():
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     assert lane.may_spend(TURN - 10)
     assert lane.may_spend(10)
     assert not lane.may_spend(1)
@@ -46,7 +62,7 @@ def test_a_turn_has_room_for_so_much_and_the_next_for_as_much_again():
 
 def test_work_that_is_larger_than_a_turn_has_one_for_itself():
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     assert lane.may_spend(1)
     assert not lane.may_spend(10 * TURN)
     loop.turn()
@@ -56,7 +72,7 @@ def test_work_that_is_larger_than_a_turn_has_one_for_itself():
 
 def test_many_large_pieces_of_one_do_not_keep_another_from_its_turn():
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     done: list[str] = []
     lane.add(worker(lane, "hostile", [TURN] * 50, done), no_failure)
     lane.add(worker(lane, "honest", [TURN] * 2, done), no_failure)
@@ -69,7 +85,7 @@ def test_many_large_pieces_of_one_do_not_keep_another_from_its_turn():
 
 def test_who_waits_gets_on_although_every_turn_is_spent_by_others():
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     done: list[str] = []
     lane.add(worker(lane, "waiting", [TURN] * 3, done), no_failure)
     turns = 0
@@ -83,7 +99,7 @@ def test_who_waits_gets_on_although_every_turn_is_spent_by_others():
 
 def test_who_holds_memory_goes_on_before_another_takes_some():
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     holding = most = 0
 
     def unfolding(slices: int):
@@ -106,7 +122,7 @@ def test_who_holds_memory_goes_on_before_another_takes_some():
 
 def test_what_fails_is_told_once_and_the_others_go_on(caplog):
     loop = Loop()
-    lane = SlowLane(loop)
+    lane = SlowLane(loop, Thread())
     done: list[str] = []
     failed: list[str] = []
 
@@ -121,3 +137,44 @@ def test_what_fails_is_told_once_and_the_others_go_on(caplog):
     assert failed == ["broken"]
     assert done == ["sound", "sound"]
     assert "a request failed in the slow lane" in caplog.text
+
+
+def test_who_has_something_read_beside_the_loop_goes_on_when_that_is_done_and_before_the_others():
+    loop, thread = Loop(), Thread()
+    lane = SlowLane(loop, thread)
+    done: list[str] = []
+
+    def reader():
+        reading = Reading(lambda: "unfolded")
+        yield reading
+        done.append(reading.result())
+
+    lane.add(reader(), no_failure)
+    lane.add(worker(lane, "other", [1], done), no_failure)
+    while loop.turn():
+        pass
+    assert done == []
+    thread.finish()
+    while loop.turn():
+        pass
+    assert done == ["unfolded", "other"]
+
+
+def test_what_fails_beside_the_loop_is_raised_where_its_result_is_asked_for():
+    loop, thread = Loop(), Thread()
+    lane = SlowLane(loop, thread)
+    told: list[str] = []
+
+    def reader():
+        reading = Reading(lambda: 1 // 0)
+        yield reading
+        try:
+            reading.result()
+        except ZeroDivisionError as error:
+            told.append(str(error))
+
+    lane.add(reader(), no_failure)
+    loop.turn()
+    thread.finish()
+    loop.turn()
+    assert told == ["integer division or modulo by zero"]

@@ -14,7 +14,7 @@ from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
 from seamark.broker.produce_rules import check_head, check_records
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
-from seamark.broker.slow_lane import Pause
+from seamark.broker.slow_lane import Wait
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
@@ -86,12 +86,14 @@ class _Producing:
 
     def run(self) -> ProduceResponse | None:
         steps = self._append_all()
-        if next(steps, None) is not None:
-            self._node.server.slow_lane.add(self._go_on(steps), self._fail)
+        first = next(steps, None)
+        if first is not None:
+            self._node.server.slow_lane.add(self._go_on(first, steps), self._fail)
             return None
         return self._finished()
 
-    def _go_on(self, steps: Generator[Pause]) -> Generator[Pause]:
+    def _go_on(self, first: Wait, steps: Generator[Wait]) -> Generator[Wait]:
+        yield first
         yield from steps
         response = self._finished()
         if response is not None and self._context.connection.is_open:
@@ -101,7 +103,7 @@ class _Producing:
         if not self._context.is_answered:
             answer_refused(self._request, self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _append_all(self) -> Generator[Pause]:
+    def _append_all(self) -> Generator[Wait]:
         cluster, context = self._node.cluster, self._context
         for wanted in self._request.topic_data:
             outcome = ProduceResponseTopic(name=wanted.name)
@@ -142,9 +144,7 @@ class _Producing:
             self._context.hang_up(f"produced without acks and failed: {', '.join(names)}")
         return None
 
-    def _append(
-        self, topic: Topic, wanted: ProduceRequestPartition
-    ) -> Generator[Pause, None, ProduceResponsePartition]:
+    def _append(self, topic: Topic, wanted: ProduceRequestPartition) -> Generator[Wait, None, ProduceResponsePartition]:
         partition = topic.partition(wanted.index)
         if partition is None or partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -181,7 +181,7 @@ class _Producing:
 
     def _append_batch(
         self, partition: Partition, wanted: ProduceRequestPartition
-    ) -> Generator[Pause, None, ProduceResponsePartition]:
+    ) -> Generator[Wait, None, ProduceResponsePartition]:
         head = check_head(wanted.records, partition, self._context.version)
         batch = yield from check_records(head, partition, self._now_ms, self._node.server.slow_lane)
         # Others had their turn in the meantime.
