@@ -76,20 +76,21 @@ def run_program(kafka_like, topic):
 
 
 @pytest.mark.parametrize(
-    ("ending", "status"),
+    ("ending", "statuses"),
     [
-        ("", 0),
-        ("sys.exit(3)", 3),
-        ("raise KeyboardInterrupt", 1),
-        ("raise RuntimeError('the program failed')", 1),
+        ("", {0}),
+        ("sys.exit(3)", {3}),
+        # Python ends itself by the signal, unless code from a text was run at the end, as a dataclass is made.
+        ("raise KeyboardInterrupt", {-signal.SIGINT, 1}),
+        ("raise RuntimeError('the program failed')", {1}),
     ],
 )
-def test_a_program_that_ends_in_any_way_delivers_what_it_sent(run_program, topic, end_of, ending, status):
+def test_a_program_that_ends_in_any_way_delivers_what_it_sent(run_program, topic, end_of, ending, statuses):
     ran = run_program(
         f"producer = Producer(bootstrap_servers=bootstrap, {SETTINGS})\n"
         f"for number in range(1000): producer.send(topic, b'%d' % number)\n{ending}"
     )
-    assert ran.returncode == status, ran.stderr
+    assert ran.returncode in statuses, ran.stderr
     assert end_of(topic) == 1000
     assert "seamark" not in ran.stderr.replace("the program failed", "")
 
@@ -184,8 +185,10 @@ def test_a_program_whose_broker_is_gone_ends_within_delivery_timeout_ms_and_says
 
 def test_ctrl_c_at_the_end_of_a_program_gives_up_and_says_what_was_lost(kafka_like, topic):
     program = (
-        "import sys\n"
+        "import signal, sys\n"
         "from seamark.client import Producer\n"
+        # A shell that starts tests in the background has them ignore the signal.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "producer = Producer(bootstrap_servers=sys.argv[1])\n"
         "producer._sender._send_round = lambda now: False\n"
         "for _ in range(10): producer.send(sys.argv[2], b'x')\n"

@@ -168,6 +168,10 @@ class ListGroups:
         self.states = frozenset(map(str.lower, states))
         self.types = frozenset(map(str.lower, types))
 
+    def __repr__(self) -> str:
+        # Sorted: a simulation's transcript is the same in every process.
+        return f"ListGroups(states={sorted(self.states)}, types={sorted(self.types)})"
+
 
 @dataclass(slots=True)
 class ForgetTopics:

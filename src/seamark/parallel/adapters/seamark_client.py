@@ -7,7 +7,6 @@ is fed by a thread of its own: polling never waits for a dead letter.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,10 +35,11 @@ from seamark.parallel.ports import (
     Rebalance,
     ToCommit,
 )
+from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
 
-_log = logging.getLogger("seamark.parallel")
+_log = readable_logger("seamark.parallel")
 
 _TOO_LONG = (ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 # Without anything at hand, the consumer's own machinery is asked no more often than this: it lives on another thread.
