@@ -131,6 +131,10 @@ def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
         patch.setattr("seamark.broker.context.LONG_REQUEST_BYTES", 0)
         # And all is read on the thread whose time is measured.
         patch.setattr("seamark.broker.dispatch._ASIDE_BYTES", 1 << 30)
+        # In one turn of the loop: what more turns cost is not the request's.
+        patch.setattr("seamark.broker.slices.SLICE_SECONDS", 100.0)
+        patch.setattr("seamark.broker.slow_lane.TURN", 1 << 60)
+        patch.setattr("seamark.broker.slow_lane.TURN_SECONDS", 100.0)
         asked = Asked(broker)
         if security is None:
             commit_as_groups(broker)

@@ -32,6 +32,7 @@ from tests.soak.hostile_parts.checker import PARTITIONS, TOPIC, Books, missing
 SECONDS = 600.0
 SIZE = Size(topics=200, wide_partitions=100, groups=100, members=100)
 MOST_RATIO = 5.0
+SECONDS_FOR_MEMORY = 60
 MOST_GROWTH_MB = 40.0
 MOST_LOG_BYTES = 1_000_000
 SETTLING_SECONDS = 30.0
@@ -89,7 +90,8 @@ def attack(seconds: float, size: Size, settling: float) -> dict[str, object]:
     failures += [f"after the attack, {each}" for each in books.refused_at_the_end]
     if not books.commits:
         failures.append(f"the checking program could not commit: {books.refused[:3]}")
-    if late_mb - early_mb > MOST_GROWTH_MB:
+    # In a short sample the attack has only begun when memory is looked at first.
+    if seconds >= SECONDS_FOR_MEMORY and late_mb - early_mb > MOST_GROWTH_MB:
         failures.append(f"memory grew from {early_mb:.0f} MB to {late_mb:.0f} MB")
     if len(said) > MOST_LOG_BYTES:
         failures.append(f"the log has {len(said)} bytes")

@@ -157,7 +157,7 @@ def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int
     """Have a large request decoded beside the event loop; it is handled when that is done."""
     connection, endpoint, version = context.connection, context.endpoint, context.version
 
-    def done() -> None:
+    def handle() -> None:
         connection.count_reading(0)
         if not connection.is_open:
             return
@@ -171,9 +171,10 @@ def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int
         else:
             _run_or_intercept(node, request, context)
 
-    reading = Reading(partial(endpoint.decode, frame, position, version), done)
+    server = node.server
+    reading = Reading(partial(endpoint.decode, frame, position, version), partial(server.large_requests.add, handle))
     connection.count_reading(len(frame))
-    node.server.reading_thread.begin(reading)
+    server.reading_thread.begin(reading)
 
 
 def _run_or_intercept(node: Node, request: Message, context: RequestContext) -> None:

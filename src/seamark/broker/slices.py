@@ -63,6 +63,27 @@ def _advance(work: Iterator[None], seconds: float) -> bool:
     return all(time.monotonic() < deadline for _ in work)
 
 
+class OneByOne:
+    """Steps that cannot be cut, one per turn of the event loop: handling large requests. Owned by the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def add(self, step: Callable[[], None]) -> None:
+        self._waiting.append(step)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        try:
+            self._waiting[0]()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                self._loop.call_soon(self._turn)
+
+
 class _Lazily(Collection[B]):
     """See ``lazily``."""
 

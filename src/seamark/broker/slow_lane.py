@@ -10,6 +10,7 @@ yields a ``Reading`` to have that done beside the loop; it goes on when it is do
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum
@@ -22,6 +23,8 @@ _log = readable_logger("seamark.broker")
 
 # Units of one turn: a few milliseconds.
 TURN = 10_000
+# And the time after which no more of it is begun, whatever it was thought to cost.
+TURN_SECONDS = 0.004
 
 
 class Pause(Enum):
@@ -41,6 +44,7 @@ class SlowLane:
         self._thread = thread
         self._waiting: deque[tuple[Steps, Callable[[], None]]] = deque()
         self._spent = 0
+        self._turn_ends = 0.0
         self._is_turn_planned = False
         # Whether the first one waits for the thread.
         self._is_reading = False
@@ -53,13 +57,15 @@ class SlowLane:
 
         Work that is larger than a whole turn has one for itself.
         """
-        if self._spent and self._spent + units > TURN:
+        if self._spent and (self._spent + units > TURN or time.monotonic() >= self._turn_ends):
             return False
         self.spend(units)
         return True
 
     def spend(self, units: int) -> None:
         """Take note of work that goes on until its next pause."""
+        if not self._spent:
+            self._turn_ends = time.monotonic() + TURN_SECONDS
         self._spent += units
         self._plan_turn()
 
@@ -87,7 +93,7 @@ class SlowLane:
         self._spent = 0
         waiting = self._waiting
         for _ in range(len(waiting)):
-            if self._spent >= TURN or self._is_reading:
+            if self._is_reading or (self._spent and (self._spent >= TURN or time.monotonic() >= self._turn_ends)):
                 break
             steps, failed = waiting.popleft()
             try:

@@ -22,7 +22,7 @@ from seamark.wire.error_codes import ErrorCode
 MOST_CHANGES = 10_000
 # How many partitions a Metadata request makes that asks about topics which do not exist. More topics than that take
 # more requests; clients ask again by themselves.
-MOST_MADE_BY_METADATA = 1000
+MOST_MADE_BY_METADATA = 200
 
 
 class TopicPlan(NamedTuple):

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 API = "Fetch"
 VERSIONS = "4-17"
-MAX_ELEMENTS = 1 << 16
 # More partitions than this are read in slices.
 _MOST_AT_ONCE = 500
 SESSIONS_SINCE = 7

@@ -14,7 +14,7 @@ from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
 from seamark.broker.produce_rules import check_head, check_records
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
-from seamark.broker.slow_lane import Wait
+from seamark.broker.slow_lane import Pause, Wait
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
@@ -46,6 +46,8 @@ OLDEST_SERVED = 3
 LEADER_HINTS_SINCE = 10
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 
+# What a partition costs whatever is in its batch, in the units of the slow lane: the write, or the refusal.
+_PARTITION_UNITS = 50
 # A client of this name may write to internal topics, as in Kafka.
 _ADMIN_CLIENT = "__admin_client"
 
@@ -104,7 +106,7 @@ class _Producing:
             answer_refused(self._request, self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _append_all(self) -> Generator[Wait]:
-        cluster, context = self._node.cluster, self._context
+        cluster, context, lane = self._node.cluster, self._context, self._node.server.slow_lane
         for wanted in self._request.topic_data:
             outcome = ProduceResponseTopic(name=wanted.name)
             self._response.responses.append(outcome)
@@ -115,6 +117,8 @@ class _Producing:
             elif topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for each in wanted.partition_data:
+                while not lane.may_spend(_PARTITION_UNITS):
+                    yield Pause.NEXT
                 if code is ErrorCode.NONE:
                     assert topic is not None
                     outcome.partition_responses.append((yield from self._append(topic, each)))
