@@ -158,6 +158,7 @@ def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int
     connection, endpoint, version = context.connection, context.endpoint, context.version
 
     def handle() -> None:
+        context.on_abandoned = None
         connection.count_reading(0)
         if not connection.is_open:
             return
@@ -173,6 +174,7 @@ def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int
 
     server = node.server
     reading = Reading(partial(endpoint.decode, frame, position, version), partial(server.large_requests.add, handle))
+    context.on_abandoned = reading.drop
     connection.count_reading(len(frame))
     server.reading_thread.begin(reading)
 

@@ -77,7 +77,7 @@ class SlowLane:
     def _wait_for(self, reading: Reading[Any]) -> None:
         self._is_reading = True
         reading.done = self._read
-        self._thread.begin(reading)
+        self._thread.begin(reading, first=True)
 
     def _read(self) -> None:
         self._is_reading = False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -57,3 +59,49 @@ def test_work_is_done_one_after_another_in_the_order_it_came_whatever_fails():
     assert (first.result(), last.result()) == (4, 3)
     with pytest.raises(ZeroDivisionError):
         failed.result()
+
+
+def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_collection():
+    class Request:
+        pass
+
+    async def scenario() -> weakref.ref[Request]:
+        thread = ReadingThread(asyncio.get_running_loop())
+        is_told = asyncio.Event()
+        seen: list[weakref.ref[Request]] = []
+
+        def done() -> None:
+            seen.append(weakref.ref(reading.result()))
+            is_told.set()
+
+        reading = Reading(Request, done)
+        thread.begin(reading)
+        await asyncio.wait_for(is_told.wait(), 30)
+        thread.stop()
+        return seen[0]
+
+    gc.disable()
+    try:
+        assert asyncio.run(scenario())() is None
+    finally:
+        gc.enable()
+
+
+def test_what_is_dropped_is_not_read_and_what_comes_first_is_read_before_what_waits():
+    async def scenario() -> list[str]:
+        thread = ReadingThread(asyncio.get_running_loop())
+        may_end = threading.Event()
+        is_told = asyncio.Event()
+        read: list[str] = []
+        thread.begin(Reading(lambda: may_end.wait(30), lambda: None))
+        dropped = Reading(lambda: read.append("dropped"), lambda: None)
+        thread.begin(dropped)
+        thread.begin(Reading(lambda: read.append("last"), is_told.set))
+        thread.begin(Reading(lambda: read.append("first"), lambda: None), first=True)
+        dropped.drop()
+        may_end.set()
+        await asyncio.wait_for(is_told.wait(), 30)
+        thread.stop()
+        return read
+
+    assert asyncio.run(scenario()) == ["first", "last"]

@@ -30,7 +30,8 @@ class Thread:
     def __init__(self) -> None:
         self._begun: deque[Reading] = deque()
 
-    def begin(self, reading: Reading) -> None:
+    def begin(self, reading: Reading, *, first: bool) -> None:
+        assert first, "producers wait for a batch"
         self._begun.append(reading)
 
     def finish(self) -> None:
