@@ -201,9 +201,10 @@ def attacking(kinds: Iterable[str], address: Address, frames: Path) -> Iterator[
         for kind in kinds
     }  # fmt: skip
     try:
-        for child in children.values():
+        for kind, child in children.items():
             assert child.stdout is not None
-            child.stdout.readline()
+            if not child.stdout.readline():
+                raise RuntimeError(f"the hostile client {kind!r} ended before it began")
         yield done
         for child in children.values():
             assert child.stdin is not None

@@ -11,3 +11,5 @@ def test_what_is_acknowledged_beside_hostile_clients_is_there_also_after_a_resta
     assert told["failures"] == []
     assert told["commits_checked"] > 0
     assert set(told["attackers"]) == {"worst", "half", "churn", "slow", "logins", "bombs", "metadata", "hoard"}
+    # Each has done something: an attack that does not happen would prove nothing.
+    assert all(told["attackers"].values()), told["attackers"]

@@ -59,6 +59,8 @@ def test_the_bill_of_materials_is_that_of_the_lock():
 
 
 def test_whatever_the_package_declares_is_locked():
+    locked = {package.name for package in LOCKED}
+    assert {name for name, scope in SCOPES.items() if scope != "excluded"} - locked == set()
     assert {"cramjam", "fastcrc", "rich", "typer", "uvloop"} <= {
         name for name, scope in SCOPES.items() if scope == "required"
     }
