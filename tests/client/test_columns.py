@@ -7,7 +7,7 @@ import pytest
 
 from seamark.client import AsyncConsumer, ColumnReader, Consumer, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.client.fetch_errors import RangeGone
+from seamark.client.errors import RangeGone
 from seamark.errors import ClosedError, ConfigError, UsageError
 from tests.support.produced import produce
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from seamark.client import Admin, AsyncConsumer, ColumnReader, Consumer, TopicPartition
-from seamark.client.fetch_errors import CorruptRecords, RecordsTooLarge
+from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.client.record_times import LogPlace
 from seamark.parallel import ParallelConsumer
 from tests.support.costly_batches import header_bomb, record, record_bomb, sealed
@@ -126,7 +126,7 @@ def test_the_command_ends_with_the_sentence(broker: ScriptedBroker) -> None:
     command = [sys.executable, "-m", "seamark", "consume", "t", "--partition", "0", "--bootstrap", broker.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "the records of t-0 at offset 2 cannot be read: the record has 1000000 headers" in done.stderr
+    assert "the records of t-0 at offset 2 cannot be read: their batch is over record.max.headers" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.count("\n") == 2, "what stands before it was written"
 
@@ -148,4 +148,4 @@ def test_a_parallel_consumer_sets_the_partition_aside_says_so_and_goes_on(
     [line] = [each.getMessage() for each in caplog.records if "t-0" in each.getMessage()]
     assert "t-0 is not read beyond offset 2" in line
     assert "record.max.headers" in line
-    assert "commit offset 3 or later" in line
+    assert "commit offset 3 for it" in line

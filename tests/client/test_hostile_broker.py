@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from seamark.client import Admin, ColumnReader, Consumer, TopicPartition
-from seamark.client.errors import NoBrokerAvailable, OperationTimedOut, PeerProtocolError
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.errors import CorruptRecords, NoBrokerAvailable, OperationTimedOut, PeerProtocolError
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.fetch import FetchResponseDivergingEpoch
 from seamark.wire.messages.join_group import JoinGroupResponseMember

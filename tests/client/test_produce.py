@@ -8,8 +8,7 @@ import pytest
 
 from seamark.client import AsyncProducer, Consumer, Delivered, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.client.errors import BrokerError, NoBrokerAvailable, OperationTimedOut
-from seamark.client.producer_errors import RecordTooLarge
+from seamark.client.errors import BrokerError, NoBrokerAvailable, OperationTimedOut, RecordTooLarge
 from seamark.errors import ClosedError, ConfigError, UsageError
 from seamark.partitioners import Partitioner, partition_for_key
 from seamark.wire.error_codes import ErrorCode

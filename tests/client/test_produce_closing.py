@@ -7,7 +7,7 @@ import pytest
 
 from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.client.producer_errors import DeliveryFailed
+from seamark.client.errors import DeliveryFailed
 from seamark.errors import ClosedError
 from tests.support.waiting import eventually
 

@@ -12,8 +12,7 @@ import pytest
 
 from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.client.errors import BrokerError, OperationTimedOut
-from seamark.client.producer_errors import DeliveryFailed, DeliveryTimedOut
+from seamark.client.errors import BrokerError, DeliveryFailed, DeliveryTimedOut, OperationTimedOut
 from seamark.wire.error_codes import ErrorCode
 from tests.support.waiting import eventually
 

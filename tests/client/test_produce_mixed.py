@@ -11,7 +11,7 @@ import pytest
 from seamark import Broker
 from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
 from seamark.client.admin_types import NewTopic
-from seamark.client.producer_errors import BufferFull
+from seamark.client.errors import BufferFull
 
 
 @pytest.fixture

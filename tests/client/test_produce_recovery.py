@@ -7,8 +7,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
-from seamark.client.errors import BrokerError, OperationTimedOut
-from seamark.client.producer_errors import BufferFull, DeliveryFailed, DeliveryTimedOut
+from seamark.client.errors import BrokerError, BufferFull, DeliveryFailed, DeliveryTimedOut, OperationTimedOut
 
 PARTITION = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "retry_backoff_max_ms": 50}

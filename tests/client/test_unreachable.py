@@ -11,8 +11,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures, reachability
-from seamark.client.errors import ClientError
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.errors import ClientError, CorruptRecords
 from seamark.parallel import ConsumerStopped, ParallelConsumer
 from tests.support.waiting import eventually
 

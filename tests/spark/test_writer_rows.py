@@ -5,7 +5,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, TopicPartition
-from seamark.client.producer_errors import RecordTooLarge
+from seamark.client.errors import RecordTooLarge
 from seamark.errors import UsageError
 from seamark.spark import writer_producers
 from seamark.spark.write_options import WriteOptions

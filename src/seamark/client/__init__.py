@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from seamark.client.avro import Avro
     from seamark.client.consumer import Consumer
     from seamark.client.delivery import Delivered
+    from seamark.client.errors import DeliveryFailed
     from seamark.client.fetch_columns import ColumnReader
     from seamark.client.producer import Producer
-    from seamark.client.producer_errors import DeliveryFailed
     from seamark.client.records_api import Offset, Record
     from seamark.client.schema_registry import SchemaRegistry
     from seamark.topic_partition import TopicPartition
@@ -32,7 +32,7 @@ _HOMES = {
     "ColumnReader": "seamark.client.fetch_columns",
     "Consumer": "seamark.client.consumer",
     "Delivered": "seamark.client.delivery",
-    "DeliveryFailed": "seamark.client.producer_errors",
+    "DeliveryFailed": "seamark.client.errors",
     "Offset": "seamark.client.records_api",
     "Producer": "seamark.client.producer",
     "Record": "seamark.client.records_api",

@@ -16,8 +16,7 @@ from typing import Any, Self
 
 from seamark.client.deadline import Deadline
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
-from seamark.client.errors import OperationTimedOut
-from seamark.client.producer_errors import DeliveryFailed
+from seamark.client.errors import DeliveryFailed, OperationTimedOut
 from seamark.client.producer_facade import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
 from seamark.topic_partition import TopicPartition
 

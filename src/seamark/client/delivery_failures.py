@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from seamark.client.errors import BrokerError, ClientError
+from seamark.client.errors import BrokerError, ClientError, DeliveryFailed, FailedTo
 from seamark.client.io_thread import IoThread
-from seamark.client.producer_errors import DeliveryFailed, FailedTo
 from seamark.readable_log import readable_logger
 
 log = readable_logger("seamark.client")

@@ -14,22 +14,27 @@
        +- BrokerError                    an error code came back
        |  +- RetryLater  CoordinatorMoved  MemberFenced  Refused
        +- CommitError                    CommitFailed RebalanceInProgress RetriableCommitFailed CommitTimedOut CommitMetadataTooLarge
-       +- PositionError                  NoOffsetForPartition OffsetOutOfRange
+       +- PositionError                  NoOffsetForPartition OffsetOutOfRange RangeGone
        +- DeserializationFailed  ConcurrentUse  WakeUp
-       +- DeliveryFailed  DeliveryTimedOut  BufferFull  RecordTooLarge     the producer's, in ``producer_errors``
+       +- CorruptRecords                 RecordsTooLarge; what was fetched cannot be read
+       +- DeliveryFailed  DeliveryTimedOut  BufferFull  RecordTooLarge     the producer's
 
 All of them survive pickling with their fields, because Spark carries them between processes.
 """  # noqa: E501
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from seamark.counts import shortened
+from seamark.counts import counted, shortened
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
+
+# So many causes are told in one sentence.
+_TOLD_CAUSES = 3
 
 
 def _rebuild(cls: type[ClientError], args: tuple[Any, ...], fields: dict[str, Any]) -> ClientError:
@@ -336,3 +341,104 @@ _MEANING = {
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "an open transaction may still change the offset",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the members share no assignor or protocol type",
 }
+
+
+class CorruptRecords(ClientError):
+    """The batch at ``offset`` is not what was written, or is not in a format that Kafka's brokers store."""
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str, remedy: str | None = None) -> None:
+        remedy = remedy or f"seek to {offset + 1} or later to go on without them"
+        super().__init__(
+            f"the records of {partition} at offset {offset} cannot be read: {reason}. Poll raises this until you seek: "
+            f"{remedy}"
+        )
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+
+
+class RecordsTooLarge(CorruptRecords):
+    """The batch at ``offset`` is over ``setting``, which bounds what a batch may cost its reader.
+
+    ``next_offset`` is the first one behind the batch, where reading can go on.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str, setting: str, next_offset: int) -> None:
+        super().__init__(
+            partition,
+            offset,
+            f"their batch is over {setting}, which can be raised if you trust who wrote them: {reason}",
+            f"seek to {next_offset}, behind the batch, to go on without it",
+        )
+        self.setting = setting
+        self.next_offset = next_offset
+
+
+class RangeGone(OffsetOutOfRange):
+    """An exact range was asked for, and the partition does not hold this offset of it (any more, or yet)."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__({partition: offset})
+        self.args = (f"{partition} does not hold offset {offset}: it was deleted, or was never written",)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTo:
+    """So many records for a topic were not delivered for one cause; ``error`` is the first of them."""
+
+    topic: str
+    count: int
+    error: ClientError
+
+
+class DeliveryFailed(ClientError):
+    """Records were refused or given up, and nobody has looked at their deliveries.
+
+    ``count`` of the ``sent`` records that were settled since the last flush; ``failures`` has them by topic and cause,
+    the first of which is also the ``__cause__``.
+    """
+
+    def __init__(self, failures: Sequence[FailedTo], sent: int) -> None:
+        self.failures = tuple(failures)
+        self.count = sum(each.count for each in failures)
+        self.sent = max(sent, self.count)
+        causes = [f"{each.count} to topic {each.topic!r}: {each.error}" for each in self.failures]
+        if len(causes) > _TOLD_CAUSES:
+            causes[_TOLD_CAUSES:] = [f"and {len(causes) - _TOLD_CAUSES} more topics or causes"]
+        what = "record was" if self.sent == 1 else "records were"
+        super().__init__(f"{self.count} of {self.sent} {what} not delivered: {'; '.join(causes)}")
+        first = self.failures[0].error
+        self.is_retriable = all(each.error.is_retriable for each in self.failures)
+        self.__cause__ = first
+
+
+class DeliveryTimedOut(ClientError):
+    """delivery.timeout.ms passed; the record may or may not have been stored.
+
+    ``last_error`` is what stood in the way.
+    """
+
+    is_retriable = True
+
+    def __init__(self, partition: TopicPartition, count: int, seconds: float, last_error: Exception | None) -> None:
+        because = "" if last_error is None else f", last error: {last_error}"
+        super().__init__(f"{counted(count, 'record')} for {partition} not acknowledged within {seconds:g} s{because}")
+        self.partition = partition
+        self.seconds = seconds
+        self.last_error = last_error
+
+
+class BufferFull(ClientError):
+    """buffer.memory was taken for as long as max.block.ms: records come faster than the brokers take them."""
+
+    is_retriable = True
+
+    def __init__(self, wanted: int, limit: int, seconds: float) -> None:
+        super().__init__(f"no room for {wanted} bytes within {seconds:g} s: buffer.memory={limit} is full")
+
+
+class RecordTooLarge(ClientError):
+    """The record alone is larger than max.request.size or buffer.memory allows."""
+
+    def __init__(self, topic: str, size: int, key: str, limit: int) -> None:
+        super().__init__(f"a record of {size} bytes for topic {topic!r} is larger than {key}={limit}")

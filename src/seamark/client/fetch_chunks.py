@@ -134,6 +134,11 @@ class Chunk:
         """Nothing is left to look at."""
         return self._position >= self.byte_count and not self._records and self._reader is None
 
+    @property
+    def unread(self) -> memoryview:
+        """The bytes from the next batch on that was not read yet."""
+        return self._buffer[self._position :]
+
     def spoil(self, error: Exception) -> None:
         """What stands at ``offset`` cannot be handed out: nothing more comes from this chunk."""
         self.is_spoiled = True

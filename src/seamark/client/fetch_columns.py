@@ -24,10 +24,10 @@ from seamark.client.arrow_poll import MOST_ROWS
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ConsumerConfig
 from seamark.client.deadline import Deadline, now_ms
-from seamark.client.errors import ClientError, broker_error
+from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
 from seamark.client.fetch_chunks import end_of, plausible_end
-from seamark.client.fetch_errors import CorruptRecords, RangeGone, unreadable
+from seamark.client.fetch_errors import unreadable
 from seamark.client.fetch_records import ReadLimits
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import CLOSING, NO_SESSION, Ask, SessionRequest
@@ -150,7 +150,7 @@ def fetch_columns(
                     )
                 except DecodeError as error:
                     if stop_bytes == 0:
-                        raise unreadable(pieces.partition, at, error) from error
+                        raise unreadable(pieces.partition, at, error, piece.records) from error
                     # Batch by batch: what stands before the one that cannot be read is given, and its offset told.
                     stop_bytes = 0
                     continue

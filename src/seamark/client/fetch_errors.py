@@ -1,50 +1,32 @@
-"""What can be wrong with the records that were asked for.
-
-``CorruptRecords`` is raised from poll and leaves the position where they stand; seeking behind the batch goes on
-without it. ``RecordsTooLarge`` is the same for a batch that would cost the reader too much. ``RangeGone`` is for exact
-ranges, which have no position to reset.
-"""
+"""Which error tells of a batch that was fetched and cannot be read."""
 
 from __future__ import annotations
 
-from seamark.client.errors import ClientError, OffsetOutOfRange
+from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
+from seamark.wire.record_batch import Buffer, scan_batches
 
 
-class CorruptRecords(ClientError):
-    """The batch at ``offset`` is not what was written, or is not in a format that Kafka's brokers store."""
-
-    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
-        super().__init__(
-            f"the records of {partition} at offset {offset} cannot be read: {reason}. Poll raises this until you seek: "
-            f"seek to {offset + 1} or later to go on without them"
-        )
-        self.partition = partition
-        self.offset = offset
-        self.reason = reason
+def unreadable(partition: TopicPartition, offset: int, error: DecodeError, records: Buffer) -> CorruptRecords:
+    """What to tell of a batch that cannot be read, the first of ``records`` that ends behind the offset."""
+    setting = _setting_of(error)
+    if setting is None:
+        return CorruptRecords(partition, offset, str(error))
+    return RecordsTooLarge(partition, offset, error.reason, setting, _end_of_batch(records, offset))
 
 
-class RecordsTooLarge(CorruptRecords):
-    """The batch at ``offset`` is over ``setting``, which bounds what a batch may cost its reader."""
-
-    def __init__(self, partition: TopicPartition, offset: int, reason: str, setting: str) -> None:
-        super().__init__(partition, offset, f"{reason} ({setting}, which can be raised if you trust who wrote them)")
-        self.setting = setting
-
-
-def unreadable(partition: TopicPartition, offset: int, error: DecodeError) -> CorruptRecords:
-    """What to tell of a batch that cannot be read."""
+def _setting_of(error: DecodeError) -> str | None:
     if isinstance(error, OverLimit) and error.field.endswith("header_count"):
-        return RecordsTooLarge(partition, offset, error.reason, "record.max.headers")
+        return "record.max.headers"
     if isinstance(error, OverLimit) and error.field == "records":
-        return RecordsTooLarge(partition, offset, error.reason, "decoded.batch.max.bytes")
-    return CorruptRecords(partition, offset, str(error))
+        return "decoded.batch.max.bytes"
+    return None
 
 
-class RangeGone(OffsetOutOfRange):
-    """An exact range was asked for, and the partition does not hold this offset of it (any more, or yet)."""
-
-    def __init__(self, partition: TopicPartition, offset: int) -> None:
-        super().__init__({partition: offset})
-        self.args = (f"{partition} does not hold offset {offset}: it was deleted, or was never written",)
+def _end_of_batch(records: Buffer, offset: int) -> int:
+    try:
+        return next(header.next_offset for header, _ in scan_batches(records) if header.next_offset > offset)
+    except (DecodeError, StopIteration):
+        # It was read up to its records, so this does not happen; the next offset is a place to go on from as well.
+        return offset + 1

@@ -21,11 +21,10 @@ from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.deadline import now_ms
 from seamark.client.deserializers import load_deserializer
-from seamark.client.errors import ClientError, broker_error
+from seamark.client.errors import ClientError, CorruptRecords, broker_error
 from seamark.client.fetch_answers import Outcome, outcome_of
 from seamark.client.fetch_backoff import FetchBackoff
 from seamark.client.fetch_chunks import Chunk, end_of, plausible_end
-from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import FetchPlanning, NodeWork, PartitionFetch
 from seamark.client.fetch_records import ReadLimits

@@ -102,7 +102,7 @@ class RecordTaking:
         try:
             found = chunk.take(most)
         except DecodeError as error:
-            chunk.spoil(unreadable(state.partition, chunk.offset, error))
+            chunk.spoil(unreadable(state.partition, chunk.offset, error, chunk.unread))
             return [], None
         if (self._key is not None or self._value is not None) and found:
             return self._deserialized(found, state.partition)
@@ -181,7 +181,7 @@ class RecordTaking:
                 try:
                     batch = columns_of(chunk, state.partition, max_bytes, self._limits)
                 except DecodeError as error:
-                    chunk.spoil(unreadable(state.partition, chunk.offset, error))
+                    chunk.spoil(unreadable(state.partition, chunk.offset, error, chunk.unread))
             if chunk.offset != state.position.offset:
                 self._note_position(state, chunk, positions)
             if chunk.trouble is not None:

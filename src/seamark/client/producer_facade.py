@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import now_ms
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
+from seamark.client.errors import BufferFull, DeliveryFailed, RecordTooLarge
 from seamark.client.io_thread import IoThread
 from seamark.client.metrics_text import exposition
 from seamark.client.network import NetworkClient
 from seamark.client.producer_batches import ProducerBatch
 from seamark.client.producer_encoding import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
-from seamark.client.producer_errors import BufferFull, DeliveryFailed, RecordTooLarge
 from seamark.client.producer_metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer_partitioning import PartitionChooser
 from seamark.client.producer_sender import ProducerSender

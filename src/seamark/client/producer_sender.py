@@ -21,12 +21,11 @@ from seamark.client.config import ProducerConfig
 from seamark.client.deadline import Deadline, now_ms
 from seamark.client.delivery import NO_OFFSET, DeliveryThread
 from seamark.client.delivery_failures import UntoldFailures
-from seamark.client.errors import ClientError, OperationTimedOut, broker_error
+from seamark.client.errors import ClientError, DeliveryTimedOut, OperationTimedOut, broker_error
 from seamark.client.io_thread import IoThread
 from seamark.client.network import NetworkClient
 from seamark.client.producer_answers import Outcome, outcome_of
 from seamark.client.producer_batches import ProducerBatch
-from seamark.client.producer_errors import DeliveryTimedOut
 from seamark.client.producer_requests import OrderedRequests, produce_request
 from seamark.client.program_end import unclosed
 from seamark.client.record_accumulator import RecordAccumulator

@@ -16,8 +16,8 @@ from seamark.client.admin_arguments import read_items
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, PeerProtocolError, broker_error
-from seamark.client.fetch_errors import CorruptRecords, unreadable
+from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error
+from seamark.client.fetch_errors import unreadable
 from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch_sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.network import NetworkClient
@@ -82,7 +82,7 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, 
             async with decoding:
                 found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
         except DecodeError as error:
-            raise unreadable(partition, offset, error) from None
+            raise unreadable(partition, offset, error, answer.records or b"") from None
         if found is not None or offset >= answer.high_watermark:
             return found
     raise CorruptRecords(partition, offset, f"there is no record in the {_MOST_BATCHES} batches before it")

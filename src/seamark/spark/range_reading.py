@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.client.admin_offsets import list_offsets
 from seamark.client.deadline import Deadline
+from seamark.client.errors import RangeGone
 from seamark.client.fetch_columns import fetch_columns
-from seamark.client.fetch_errors import RangeGone
 from seamark.client.io_thread import IoThread
 from seamark.client.metadata_cache import NO_TOPIC_ID
 from seamark.client.network import NetworkClient

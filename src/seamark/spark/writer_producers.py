@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from seamark.client.errors import BrokerError, OperationTimedOut
-from seamark.client.producer_errors import DeliveryFailed
+from seamark.client.errors import BrokerError, DeliveryFailed, OperationTimedOut
 from seamark.errors import SeamarkError
 from seamark.spark.write_options import WriteOptions
 from seamark.wire.error_codes import ErrorCode

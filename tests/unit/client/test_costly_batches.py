@@ -12,8 +12,8 @@ from seamark.client import arrow_poll
 from seamark.client.arrow_poll import columns_of
 from seamark.client.assignment_state import Position
 from seamark.client.consumer_fetching import Taken, TroubleKind
+from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.client.fetch_chunks import Chunk
-from seamark.client.fetch_errors import CorruptRecords, RecordsTooLarge
 from seamark.client.fetch_metrics import FetchMetrics
 from seamark.client.fetch_planning import PartitionFetch
 from seamark.client.fetch_records import SLICE_HEADERS, SLICE_RECORDS, ReadLimits
@@ -98,12 +98,22 @@ def test_a_record_with_too_many_headers_is_told_with_its_place_the_bound_and_the
     assert trouble.kind is TroubleKind.ERROR
     assert isinstance(trouble.error, RecordsTooLarge)
     assert str(trouble.error).startswith(
-        "the records of t-0 at offset 7 cannot be read: the record has 3000000 headers"
+        "the records of t-0 at offset 7 cannot be read: their batch is over record.max.headers"
     )
-    for part in ("at most 10000", "record.max.headers", "seek to 8 or later"):
+    for part in ("the record has 3000000 headers", "at most 10000", "seek to 8, behind the batch"):
         assert part in str(trouble.error)
     assert [each.partition for each in made.take(10).records] == [1, 1, 1], "the other partition goes on"
     assert isinstance(made.take(10).troubles[0].error, CorruptRecords), "and it is told again"
+
+
+@pytest.mark.parametrize("position", [3, 5, 8])
+def test_the_remedy_is_behind_the_batch_wherever_in_it_the_reader_stands(position: int) -> None:
+    content = b"".join(record(delta, headers=10_001 if delta == 4 else 0) for delta in range(10))
+    batch = sealed(content, base_offset=3, count=10) + record_bomb(2, base_offset=13)
+    made = taking(Chunk(TopicPartition("t", 0), position, batch))
+    [trouble] = made.take(10).troubles
+    assert isinstance(trouble.error, RecordsTooLarge)
+    assert (trouble.error.offset, trouble.error.next_offset) == (position, 13)
 
 
 def test_what_stands_before_an_unreadable_record_of_a_large_batch_is_given_first() -> None:

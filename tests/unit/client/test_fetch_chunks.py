@@ -13,9 +13,8 @@ from seamark.client.arrow_poll import columns_of
 from seamark.client.assignment_state import Position
 from seamark.client.consumer_fetching import TroubleKind
 from seamark.client.deserializers import load_deserializer
-from seamark.client.errors import DeserializationFailed
+from seamark.client.errors import CorruptRecords, DeserializationFailed
 from seamark.client.fetch_chunks import Chunk, end_of
-from seamark.client.fetch_errors import CorruptRecords
 from seamark.client.fetch_metrics import KAFKA_NAMES, FetchMetrics
 from seamark.client.fetch_planning import PartitionFetch
 from seamark.client.fetch_records import BatchReader, ReadLimits

@@ -11,8 +11,7 @@ from seamark.client import lasting_failures
 from seamark.client.assignment_state import Position
 from seamark.client.config import ConsumerConfig
 from seamark.client.consumer_fetching import Fetcher, TroubleKind
-from seamark.client.errors import ClientError, ConnectionFailed, PeerProtocolError
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.errors import ClientError, ConnectionFailed, CorruptRecords, PeerProtocolError
 from seamark.client.fetch_pipeline import Pipeline, make_fetcher
 from seamark.client.metadata_cache import ClusterView, Node, PartitionView, TopicView
 from seamark.topic_partition import TopicPartition

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.client.admin_results import Results
 from seamark.client.admin_types import ListedOffset
-from seamark.client.errors import ConnectionFailed, broker_error
-from seamark.client.fetch_errors import CorruptRecords
+from seamark.client.errors import ConnectionFailed, CorruptRecords, broker_error
 from seamark.client.records_api import Offset
 from seamark.monitor.group_ages import GroupAges
 from seamark.rules.lag import lag_of

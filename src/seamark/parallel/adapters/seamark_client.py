@@ -18,8 +18,7 @@ from typing import Any
 
 from seamark.client.config import ClientConfig
 from seamark.client.consumer import Consumer
-from seamark.client.errors import WakeUp
-from seamark.client.fetch_errors import RecordsTooLarge
+from seamark.client.errors import RecordsTooLarge, WakeUp
 from seamark.client.producer import Producer
 from seamark.client.records_api import Offset, Record
 from seamark.errors import SeamarkError
@@ -191,9 +190,9 @@ class SeamarkPort:
         self._next_saying = now + _SAY_AGAIN_S
         for partition, error in self._unreadable.items():
             _log.error(
-                "%s is not read beyond offset %d: %s; other partitions go on. To get past it, stop the group, commit "
-                "offset %d or later for it (seamark groups reset), and start again",
-                partition, error.offset, error.reason, error.offset + 1,
+                "%s is not read beyond offset %d: %s; other partitions go on. To get past the batch, stop the group, "
+                "commit offset %d for it (seamark groups reset), and start again",
+                partition, error.offset, error.reason, error.next_offset,
             )  # fmt: skip
 
     def _is_turn(self, timeout: float) -> bool:
