@@ -133,8 +133,8 @@ def consume(
         else:
             ends = _start_at(consumer, topic, partition, start)
         left = limit or -1
+        done: dict[TopicPartition, int] = {}
         for records in _polls(consumer, None if follow else ends, is_endless=follow):
-            done: dict[TopicPartition, int] = {}
             for record in records:
                 if left == 0:
                     break
@@ -145,9 +145,26 @@ def consume(
             sys.stdout.flush()
             if group and done:
                 # What was written out is done; what a limit cut off is for the next call.
-                consumer.commit(done)
+                done = _commit(consumer, done)
             if left == 0:
                 break
+        if group and done:
+            consumer.commit(done)
+
+
+def _commit(consumer: Consumer, done: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Commit what is still ours; the answer is what has to wait because the group is being assigned anew."""
+    from seamark.client.errors import RebalanceInProgress
+
+    assigned = consumer.assignment()
+    ours = {partition: offset for partition, offset in done.items() if partition in assigned}
+    try:
+        if ours:
+            consumer.commit(ours)
+    except RebalanceInProgress:
+        # It ends with the polls to come.
+        return ours
+    return {}
 
 
 def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str) -> dict[TopicPartition, int]:
