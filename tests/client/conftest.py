@@ -1,4 +1,4 @@
-"""Peers that misbehave on purpose."""
+"""Peers that misbehave on purpose, and what the producer's tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+
+from seamark.client import Consumer, TopicPartition
 
 
 @pytest.fixture
@@ -52,3 +54,19 @@ def peer() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
         each.close()
     for each_thread in threads:
         each_thread.join(5)
+
+
+@pytest.fixture
+def options(kafka_like) -> dict[str, str]:
+    return {"bootstrap_servers": kafka_like.bootstrap}
+
+
+@pytest.fixture
+def end_of(kafka_like) -> Callable[[str], int]:
+    """How many records a topic holds."""
+
+    def ask(topic: str) -> int:
+        with Consumer(bootstrap_servers=kafka_like.bootstrap) as consumer:
+            return sum(consumer.end_offsets([TopicPartition(topic, 0)]).values())
+
+    return ask

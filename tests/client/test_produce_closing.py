@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from seamark.client import AsyncProducer, Consumer, Producer, TopicPartition
+from seamark.client import AsyncProducer, Producer
 from seamark.client.admin_types import NewTopic
 from seamark.client.errors import DeliveryFailed
 from seamark.errors import ClosedError
@@ -17,22 +17,6 @@ def topic(admin, fresh_name):
     name = fresh_name("closing")
     admin.create_topics([NewTopic(name, 1, 1)]).raise_if_failed()
     return name
-
-
-@pytest.fixture
-def options(kafka_like):
-    return {"bootstrap_servers": kafka_like.bootstrap}
-
-
-@pytest.fixture
-def end_of(kafka_like):
-    """How many records a topic holds."""
-
-    def ask(topic):
-        with Consumer(bootstrap_servers=kafka_like.bootstrap) as consumer:
-            return sum(consumer.end_offsets([TopicPartition(topic, 0)]).values())
-
-    return ask
 
 
 def finish(answer):

@@ -14,6 +14,7 @@ from seamark.dashboard.http_limits import MOST_CONNECTIONS, MOST_OF_AN_ADDRESS, 
 from seamark.dashboard.serving import Server
 from seamark.dashboard.wording import Wording
 from seamark.http_hosts import AllowedHosts
+from tests.support.capture import is_ended
 from tests.support.certificates import Authority
 from tests.support.waiting import eventually
 
@@ -47,16 +48,6 @@ def ask(server, request=LOGIN, source="127.0.0.1"):
         except ConnectionResetError:
             pass
         return received
-
-
-def is_ended(client):
-    client.settimeout(0)
-    try:
-        return client.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
 
 
 def test_silent_connections_keep_nobody_out_and_push_nobody_else_out(server):

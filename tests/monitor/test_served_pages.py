@@ -8,6 +8,7 @@ import pytest
 from seamark import http_pages
 from seamark.errors import ConfigError
 from seamark.http_pages import MAX_CLIENTS, MAX_CLIENTS_OF_AN_ADDRESS, HttpPages, Page
+from tests.support.capture import is_ended
 from tests.support.waiting import eventually
 
 
@@ -23,16 +24,6 @@ def ask(pages, request=b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", sour
         while piece := client.recv(65536):
             received += piece
         return received
-
-
-def is_ended(client):
-    client.settimeout(0)
-    try:
-        return client.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
 
 
 @pytest.fixture

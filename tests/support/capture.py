@@ -126,3 +126,14 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def is_ended(client: socket.socket) -> bool:
+    """Whether the server has ended a connection, as far as is known now."""
+    client.settimeout(0)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

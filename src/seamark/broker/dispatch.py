@@ -137,19 +137,21 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
             connection.close(f"asked for {endpoint.api.name} {session.why_not}")
             return
         correlation_id, client_id, position = _read_header(frame, endpoint.header_versions[version])
-        if len(frame) > _ASIDE_BYTES and endpoint.api.key != _PRODUCE:
-            context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
-            connection.begin(context)
-            _read_aside(node, context, frame, position)
-            return
+    except DecodeError as error:
+        _close_unreadable(connection, endpoint, version, error)
+        return
+    context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
+    connection.begin(context)
+    if len(frame) > _ASIDE_BYTES and endpoint.api.key != _PRODUCE:
+        _read_aside(node, context, frame, position)
+        return
+    try:
         # As in Kafka, bytes behind the last field are nobody's business: librdkafka sends three of them when it asks
         # for the metadata of all topics.
         request, _ = endpoint.decode(frame, position, version)
     except DecodeError as error:
-        connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
+        _close_unreadable(connection, endpoint, version, error)
         return
-    context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
-    connection.begin(context)
     _run_or_intercept(node, request, context)
 
 
@@ -165,18 +167,21 @@ def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int
         try:
             request, _ = reading.result()
         except DecodeError as error:
-            connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
+            _close_unreadable(connection, endpoint, version, error)
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
             _log.exception("%s version %d could not be read", endpoint.api.name, version)
             connection.close("sent a request that could not be read")
         else:
             _run_or_intercept(node, request, context)
 
-    server = node.server
-    reading = Reading(partial(endpoint.decode, frame, position, version), partial(server.large_requests.add, handle))
+    reading = Reading(partial(endpoint.decode, frame, position, version), partial(node.slices.later, handle))
     context.on_abandoned = reading.drop
     connection.count_reading(len(frame))
-    server.reading_thread.begin(reading)
+    node.server.reading_thread.begin(reading)
+
+
+def _close_unreadable(connection: Connection, endpoint: Endpoint, version: int, error: DecodeError) -> None:
+    connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
 
 
 def _run_or_intercept(node: Node, request: Message, context: RequestContext) -> None:

@@ -30,7 +30,7 @@ from seamark.broker.reading_thread import ReadingThread
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
-from seamark.broker.slices import OneByOne, Slices
+from seamark.broker.slices import Slices
 from seamark.broker.slow_lane import SlowLane
 from seamark.broker.topics import OFFSETS_TOPIC
 from seamark.broker.upkeep import Upkeep
@@ -96,7 +96,6 @@ class BrokerServer:
         self.timers = LoopTimers(loop, self.clock)
         self.slices = Slices(loop)
         self.reading_thread = ReadingThread(loop)
-        self.large_requests = OneByOne(loop)
         self.slow_lane = SlowLane(loop, self.reading_thread)
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)

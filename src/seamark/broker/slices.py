@@ -1,7 +1,8 @@
 """Work that would hold up everybody else is done in slices: a little of it in each turn of the event loop.
 
 A piece of work is an iterator whose steps are short. It is begun at once, because most answers are done in no time;
-what is left then takes turns with the other long pieces of work, one slice of one of them per turn of the loop.
+what is left then takes turns with the other long pieces of work, one slice of one of them per turn of the loop. A step
+that is long in itself, such as handling a large request, has a turn of its own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class Slices:
         if not _advance(work, FIRST_SECONDS):
             self._add(work)
 
+    def later(self, step: Callable[[], None]) -> None:
+        """Do it in a turn to come, as the only slice of that turn."""
+        self._add(_work_of(step))
+
     def _add(self, work: Iterator[None]) -> None:
         self._waiting.append(work)
         if len(self._waiting) == 1:
@@ -57,31 +62,15 @@ class Slices:
                 self._loop.call_soon(self._turn)
 
 
+def _work_of(step: Callable[[], None]) -> Iterator[None]:
+    step()
+    yield
+
+
 def _advance(work: Iterator[None], seconds: float) -> bool:
     """Take steps for that long; whether the last one has been taken."""
     deadline = time.monotonic() + seconds
     return all(time.monotonic() < deadline for _ in work)
-
-
-class OneByOne:
-    """Steps that cannot be cut, one per turn of the event loop: handling large requests. Owned by the loop's thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def add(self, step: Callable[[], None]) -> None:
-        self._waiting.append(step)
-        if len(self._waiting) == 1:
-            self._loop.call_soon(self._turn)
-
-    def _turn(self) -> None:
-        try:
-            self._waiting[0]()
-        finally:
-            self._waiting.popleft()
-            if self._waiting:
-                self._loop.call_soon(self._turn)
 
 
 class _Lazily(Collection[B]):

@@ -58,9 +58,7 @@ def write_rows(columns: Sequence[Column], rows: Iterable[Sequence[Any]], form: F
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([column.name for column in columns])
-        writer.writerows(
-            [no_formula(readable(each)) if isinstance(each, str) else each for each in row] for row in rows
-        )
+        writer.writerows([_csv_cell(value) for value in row] for row in rows)
     else:
         _write_table(columns, rows, out)
     out.flush()

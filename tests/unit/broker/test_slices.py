@@ -114,3 +114,22 @@ def test_many_small_pieces_become_few_and_a_large_one_is_not_copied() -> None:
     assert len(written) < 30
     assert any(piece is records for piece in written)
     assert b"".join(written) == b"head" + b"x" * 9001 + records + b"x" * 10_999
+
+
+def test_a_long_step_has_a_turn_of_its_own_and_one_that_fails_does_not_end_the_others() -> None:
+    loop, done = Loop(), list[str]()
+    queue = Slices(loop)  # type: ignore[arg-type]
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    queue.later(lambda: done.append("a"))
+    queue.later(fail)
+    queue.later(lambda: done.append("b"))
+    assert done == [], "nothing is begun at once"
+    loop.turn()
+    assert done == ["a"]
+    with pytest.raises(ValueError, match="a bug"):
+        loop.turn()
+    loop.turn()
+    assert (done, len(queue), loop.soon) == (["a", "b"], 0, [])

@@ -542,35 +542,34 @@ def test_whatever_comes_and_goes_every_partition_ends_up_with_one_owner(steps, s
     group.check_owned_once()
 
 
-@pytest.mark.parametrize("code", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
-def test_a_member_that_is_told_to_join_again_and_again_backs_off(code):
+def joins_until_it_waits(answer):
+    """Give a new member the same answer to every join; how many there are before it waits, and then joins once more."""
     driver = MemberDriver(["t"])
     driver.poll()
-    answers = 0
-    while driver.story.count("join") > answers:
-        answers += 1
-        assert answers < 10, "it joins without end"
-        driver.answer_join(ErrorCode[code])
+    joins = 0
+    while driver.story.count("join") > joins:
+        joins += 1
+        assert joins < 10, "it joins without end"
+        answer(driver)
         driver.poll()
-    assert answers > 1, "the first is followed by another at once"
     driver.advance(2000)
     driver.poll()
-    assert driver.story.count("join") == answers + 1
+    assert driver.story.count("join") == joins + 1
+    return joins
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
+def test_a_member_that_is_told_to_join_again_and_again_backs_off(code):
+    joins = joins_until_it_waits(lambda driver: driver.answer_join(ErrorCode[code]))
+    assert joins > 1, "the first is followed by another at once"
 
 
 def test_assignments_outside_the_subscription_are_not_joined_for_without_end():
-    driver = MemberDriver(["t"])
-    driver.poll()
-    answers = 0
-    while driver.story.count("join") > answers:
-        answers += 1
-        assert answers < 10, "it joins without end"
+    def answer(driver):
         driver.answer_join()
         driver.answer_sync("strange-0")
-        driver.poll()
-    driver.advance(2000)
-    driver.poll()
-    assert driver.story.count("join") == answers + 1
+
+    joins_until_it_waits(answer)
 
 
 def waits(driver):

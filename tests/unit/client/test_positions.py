@@ -277,8 +277,8 @@ def test_an_answer_for_an_earlier_assignment_is_dropped():
     assert driver.fetching == {T0: (6, 2)}
 
 
-# covers: I30
-def test_a_position_out_of_range_is_reset_by_the_policy_or_raised():
+def reset_to_latest() -> CoreDriver:
+    """Its position was out of range, and the policy has set it to the end of the log."""
     driver = CoreDriver(policy="latest")
     driver.assign()
     driver.poll()
@@ -286,6 +286,12 @@ def test_a_position_out_of_range_is_reset_by_the_policy_or_raised():
     driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
     driver.pump()
     driver.listed(99)
+    return driver
+
+
+# covers: I30
+def test_a_position_out_of_range_is_reset_by_the_policy_or_raised():
+    driver = reset_to_latest()
     assert driver.fetching == {T0: (99, 1)}
     strict = CoreDriver(policy="none")
     strict.assign()
@@ -356,13 +362,7 @@ def test_seeking_to_the_beginning_is_looked_up_lazily_and_lost_answers_are_asked
 
 
 def test_a_position_that_is_thrown_away_is_logged_with_the_new_one():
-    driver = CoreDriver(policy="latest")
-    driver.assign()
-    driver.poll()
-    driver.committed({"t-0": 5})
-    driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
-    driver.pump()
-    driver.listed(99)
+    driver = reset_to_latest()
     [line] = [each for each in driver.wanted if getattr(each, "event", "") == "position_reset"]
     fields = dict(line.fields)
     assert (line.level, fields["partition"], fields["policy"]) == ("warning", "t-0", "latest")
