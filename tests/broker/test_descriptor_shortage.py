@@ -174,3 +174,8 @@ def test_a_crowd_of_silent_connections_keeps_nobody_from_being_served(tmp_path):
             _, errors = process.communicate(timeout=30)
     assert "takes no more writes" not in errors
     assert "Traceback" not in errors
+
+
+def test_what_reads_compressed_batches_is_loaded_before_clients_can_take_the_descriptors():
+    program = "import sys; from seamark import Broker\nwith Broker(): print({'cramjam', 'zlib'} <= set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "True\n"

@@ -41,6 +41,7 @@ from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import DiskFull
 from seamark.storage.settings import Durability
+from seamark.wire.compression import load_codecs
 
 _log = readable_logger("seamark.broker")
 
@@ -90,6 +91,8 @@ class BrokerServer:
         connect = self.settings.given.get(OFFSETS_IN_ZOOKEEPER)
         # What version 0 of the offset requests is kept in; None: it is not served.
         self.zookeeper_offsets = None if connect is None else ZookeeperOffsets(loop, connect)
+        # An import opens files, and clients may have taken all descriptors when the first compressed batch comes.
+        load_codecs()
         limits = None if max_versions is None else newest_versions(max_versions)
         self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()

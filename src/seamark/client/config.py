@@ -154,7 +154,10 @@ class ConsumerConfig(ClientConfig):
     max_partition_fetch_bytes: int = integer(1_048_576, "the most that one fetch asks of one partition", 0, _INT)
     prefetch_max_bytes: int = integer(67_108_864, "bytes fetched and not yet polled are kept below this", 0, _LONG)
     max_poll_bytes: int = integer(
-        67_108_864, "a poll gives no further record when those it has unfold to so much", 1, _LONG
+        67_108_864,
+        "a poll begins no further part of a batch when its records unfold to so much; it may hold one part more",
+        1,
+        _LONG,
     )
     decoded_batch_max_bytes: int = integer(
         134_217_728, "the most that a compressed batch may unfold to; a larger one is not read", 1_048_576, _INT

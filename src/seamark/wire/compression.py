@@ -50,6 +50,13 @@ _LZ4_END = bytes(4)
 _ZSTD_LEVEL = 3
 
 
+def load_codecs() -> None:
+    """Import what the codecs need. Who cannot be sure of a free file descriptor later does it at its start."""
+    import zlib  # noqa: F401
+
+    import cramjam  # noqa: F401
+
+
 def compress(codec: Codec | int, data: bytes | memoryview) -> bytes:
     """Return ``data`` as Kafka's clients expect it under ``codec``."""
     if codec == Codec.NONE:
