@@ -129,12 +129,10 @@ def asked(request: pytest.FixtureRequest) -> Iterator[Asked]:
     with Broker(settings=settings, security=security) as broker, pytest.MonkeyPatch.context() as patch:
         # Short requests are answered in the way of long ones: the two are to differ in their size alone.
         patch.setattr("seamark.broker.context.LONG_REQUEST_BYTES", 0)
-        # And all is read on the thread whose time is measured.
-        patch.setattr("seamark.broker.dispatch._ASIDE_BYTES", 1 << 30)
+        patch.setattr("seamark.broker.dispatch._READ_AT_ONCE_BYTES", 0)
         # In one turn of the loop: what more turns cost is not the request's.
-        patch.setattr("seamark.broker.slices.SLICE_SECONDS", 100.0)
-        patch.setattr("seamark.broker.slow_lane.TURN", 1 << 60)
-        patch.setattr("seamark.broker.slow_lane.TURN_SECONDS", 100.0)
+        for name in ("FIRST_SECONDS", "TURN_SECONDS", "LONE_TURN_SECONDS", "LONG_STEP_SECONDS"):
+            patch.setattr(f"seamark.broker.turns.{name}", 100.0)
         asked = Asked(broker)
         if security is None:
             commit_as_groups(broker)

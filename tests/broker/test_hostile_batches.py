@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import tracemalloc
 
 import pytest
 
 from seamark import Broker
-from seamark.broker import produce_rules, slow_lane
+from seamark.broker import produce_rules, turns
 from seamark.broker.handlers import produce as produce_handler
 from seamark.broker.partition import Partition
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
@@ -149,7 +150,8 @@ def many_bombs(topic: str, count: int) -> ProduceRequest:
 def tiny_slices(monkeypatch):
     """A long request then takes thousands of turns of the loop, however fast the machine is."""
     monkeypatch.setattr(produce_rules, "_SLICE", 10)
-    monkeypatch.setattr(slow_lane, "TURN", 10)
+    for name in ("FIRST_SECONDS", "TURN_SECONDS", "LONE_TURN_SECONDS"):
+        monkeypatch.setattr(turns, name, 1e-9)
 
 
 def test_others_are_served_while_a_long_request_waits_for_its_turns(broker, client, topic, tiny_slices, monkeypatch):
@@ -172,15 +174,17 @@ def test_others_are_served_while_a_long_request_waits_for_its_turns(broker, clie
 
 @pytest.fixture
 def held_lane(broker, tiny_slices, monkeypatch):
-    """Nothing in the lane gets its turn until what is returned is called."""
-    lane = broker._server.slow_lane
-    monkeypatch.setattr(lane, "_plan_turn", lambda: None)
+    """Work on produced batches gets no turn until what is returned is called."""
+    released = threading.Event()
+    go_on = turns.Turns._go_on
 
-    def release():
-        monkeypatch.delattr(lane, "_plan_turn")
-        broker._server.loop.call_soon_threadsafe(lane._turn)
+    def hold(self, work):
+        is_held = work.steps.__qualname__ == "_Producing.steps" and not released.is_set()
+        (turns.Turns._stand_in_line if is_held else go_on)(self, work)
 
-    return release
+    monkeypatch.setattr(turns.Turns, "_go_on", hold)
+
+    return released.set
 
 
 def test_a_topic_that_is_deleted_while_its_batch_waits_takes_nothing(broker, client, held_lane):
@@ -188,7 +192,7 @@ def test_a_topic_that_is_deleted_while_its_batch_waits_takes_nothing(broker, cli
     request = many_bombs(name, 2)
     with Client(broker.bootstrap) as hostile:
         hostile.send(request, 9)
-        eventually(lambda: len(broker._server.slow_lane) > 0, "the request waits in the lane")
+        eventually(lambda: len(broker._server.turns) > 0, "the request waits in the lane")
         client.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=5000), 5)
         held_lane()
         codes = [each.error_code for each in hostile.receive(request, 9).responses[0].partition_responses]
@@ -200,7 +204,7 @@ def test_a_bug_in_the_lane_is_answered(broker, topic, tiny_slices, monkeypatch, 
     with Client(broker.bootstrap) as hostile:
         answer = hostile.produce(topic, record_bomb(300))
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "failed in the slow lane" in caplog.text
+    assert "failed while it took its turns" in caplog.text
 
 
 def test_the_broker_stops_while_requests_wait_in_the_lane(tiny_slices):

@@ -6,15 +6,17 @@ import logging
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seamark import Broker
 from seamark.broker import context as context_module
-from seamark.broker import slices, topic_rules
+from seamark.broker import topic_rules
 from seamark.broker.broker_state import BrokerState
 from seamark.broker.dispatch import load_endpoints
 from seamark.broker.security import Acl, Security
+from seamark.broker.turns import Turns
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from seamark.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
@@ -397,8 +399,13 @@ def test_a_list_grows_no_longer_than_it_can_be_told(broker, client):
 def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Long work does not go on until this is set."""
     released = threading.Event()
-    advance = slices._advance
-    monkeypatch.setattr(slices, "_advance", lambda *work: released.is_set() and advance(*work))
+    go_on = Turns._go_on
+
+    def hold(self: Turns, work: Any) -> None:
+        is_held = work.steps.__name__ == "_write_in_slices" and not released.is_set()
+        (Turns._stand_in_line if is_held else go_on)(self, work)
+
+    monkeypatch.setattr(Turns, "_go_on", hold)
     return released
 
 
@@ -408,7 +415,7 @@ def test_others_are_served_between_the_slices_of_a_long_answer(broker, held):
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     with Client(broker.bootstrap) as patient, Client(broker.bootstrap) as quick:
         patient.send(request, 13)
-        eventually(lambda: len(broker._server.slices) == 1, "the answer is under way")
+        eventually(lambda: len(broker._server.turns) == 1, "the answer is under way")
         for _ in range(3):
             assert quick.ask(FindCoordinatorRequest(key_type=9), 3).error_code == ErrorCode.INVALID_REQUEST
         held.set()
@@ -424,9 +431,9 @@ def test_a_client_that_leaves_before_its_long_answer_costs_no_more(broker, held,
     broker.create_topic(topic, 2000)
     with Client(broker.bootstrap) as leaving:
         leaving.send(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 13)
-        eventually(lambda: len(broker._server.slices) == 1, "the answer is under way")
+        eventually(lambda: len(broker._server.turns) == 1, "the answer is under way")
         connections = len(broker._server.nodes[0].connections)
     eventually(lambda: len(broker._server.nodes[0].connections) < connections, "the client is gone")
     held.set()
-    eventually(lambda: len(broker._server.slices) == 0, "the work is given up")
+    eventually(lambda: len(broker._server.turns) == 0, "the work is given up")
     assert answered == []

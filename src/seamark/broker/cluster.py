@@ -12,7 +12,7 @@ import base64
 import re
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.broker_state import STATE_FILE, BrokerState
@@ -52,7 +52,7 @@ class Cluster:
     """Owned by the event loop's thread. ``run`` is given what may take long, such as removing many files."""
 
     def __init__(
-        self, settings: BrokerSettings, storage: LogStorage, run: Callable[[Iterator[None]], None] = _at_once
+        self, settings: BrokerSettings, storage: LogStorage, run: Callable[[Generator[None]], None] = _at_once
     ) -> None:
         self.settings = settings
         self.storage = storage
@@ -180,11 +180,11 @@ class Cluster:
         del self.topics[topic.name], self.topics_by_id[topic.id]
         self.topics_by_metric_name.pop(metric_name(topic.name), None)
 
-    def _remove_logs(self, names: Sequence[str]) -> Iterator[None]:
+    def _remove_logs(self, names: Sequence[str]) -> Generator[None]:
         for name in names:
             yield from self._remove_logs_of(name)
 
-    def _remove_logs_of(self, name: str) -> Iterator[None]:
+    def _remove_logs_of(self, name: str) -> Generator[None]:
         """Remove what is left of a deleted topic, unless somebody else has done so."""
         while left := self._removals.get(name):
             partition = left.pop()

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.commit_forms import CommitMemory
 from seamark.broker.dispatch import Frame, serve
 from seamark.broker.file_limits import descriptor_of
 from seamark.broker.foreign_protocols import foreign_protocol
+from seamark.broker.security_sessions import ANONYMOUS
+from seamark.broker.turns import Share
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.wire.error_codes import ErrorCode
@@ -31,8 +34,6 @@ _log = readable_logger("seamark.broker")
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64
 MAX_WAITING_BYTES = 1 << 20
-# Requests of one connection that are handled in a row before the others get their turn.
-_REQUESTS_PER_TURN = 32
 # What may lie in the send buffer before no further request is looked at.
 SEND_BUFFER_BYTES = 1 << 18
 # Pieces of an answer smaller than this in sum are joined: one buffer is cheaper than a row of them.
@@ -54,6 +55,7 @@ class Connection(asyncio.Protocol):
         self.opened_at = 0.0
         self.last_active = 0.0
         self._is_stranger = True
+        self.share = node.turns.own
         # When the client stopped reading; None while it reads.
         self.stalled_since: float | None = None
         # What of the next frame has arrived, since when, and how often in a row a sweep found that it had not grown.
@@ -71,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._reading_bytes = 0
         self._current: RequestContext | None = None
         self._is_serving = False
-        # Whether the rest of a long row of requests has its turn coming.
+        # Whether the requests that wait have their turn coming.
         self._is_in_line = False
         self.is_reading = True
         self._is_abandoned = False
@@ -86,6 +88,7 @@ class Connection(asyncio.Protocol):
         self.peer_host, self.peer_port = peer[0], peer[1]
         self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
         self.session.opened(self.peer_host, transport.get_extra_info("ssl_object"))
+        self.share = self.node.turns.share(f"strangers at {self.peer_host}")
         refusal = self.node.connections.admit(self, descriptor_of(transport))
         if refusal:
             self.close(refusal)
@@ -203,7 +206,10 @@ class Connection(asyncio.Protocol):
         command, context = found
         if not session.may_call(context.endpoint.api.name):
             return False
-        self.last_active = now - clock.ahead
+        began = self.last_active = now - clock.ahead
+        mark = node.turns.begin(self.share, began)
+        if mark is None:
+            return False
         self._current = context
         try:
             node.groups.submit(command, context)
@@ -211,32 +217,67 @@ class Connection(asyncio.Protocol):
             _log.exception("a repeated commit failed")
             if not context.is_answered:
                 context.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        finally:
+            node.turns.end(self.share, began, mark)
         return True
 
     def _serve_waiting(self) -> None:
+        """Handle the requests that are there: at once while the client has used little of the loop's time."""
         if self._is_serving or self._is_in_line:
             return
-        self._is_serving = True
-        waiting = self._waiting
+        turns, share = self.node.turns, self.share
         clock = self.node.clock
         now = clock.monotonic()
-        self.last_active = now - clock.ahead
+        began = self.last_active = now - clock.ahead
+        mark = turns.begin(share, began)
+        if mark is not None:
+            try:
+                while self._has_request:
+                    self._serve_next(now)
+                    if turns.is_over:
+                        break
+            finally:
+                turns.end(share, began, mark)
+        if self._has_request:
+            self._is_in_line = True
+            turns.add(self.share, self._serve_in_line())
+        self._after_serving()
+
+    def _serve_in_line(self) -> Generator[None]:
         try:
-            left_in_turn = _REQUESTS_PER_TURN
-            while waiting and self._current is None and self.stalled_since is None and self._transport is not None:
-                if not left_in_turn:
-                    self._is_in_line = True
-                    self.node.loop.call_soon(self._take_turn)
-                    break
-                left_in_turn -= 1
-                frame = waiting.popleft()
-                self._waiting_bytes -= len(frame)
-                serve(self.node, self, frame, now)
+            while self._has_request:
+                self._serve_next(self.node.clock.monotonic())
+                yield
+        finally:
+            self._is_in_line = False
+            self._after_serving()
+
+    @property
+    def _has_request(self) -> bool:
+        """Whether there is one that may be handled now."""
+        return (
+            bool(self._waiting) and self._current is None and self.stalled_since is None and self._transport is not None
+        )
+
+    def _serve_next(self, now: float) -> None:
+        frame = self._waiting.popleft()
+        self._waiting_bytes -= len(frame)
+        self._is_serving = True
+        try:
+            serve(self.node, self, frame, now)
         finally:
             self._is_serving = False
         if self._is_stranger and self.session.is_known:
             self._is_stranger = False
             self.node.connections.know(self)
+            principal = self.session.principal
+            self.share = (
+                Share(f"{self.peer_host}:{self.peer_port}")
+                if principal == ANONYMOUS
+                else self.node.turns.share(principal)
+            )
+
+    def _after_serving(self) -> None:
         if self.partial_bytes + self._waiting_bytes + self._reading_bytes != self._held_bytes:
             self._count_held()
         self._regulate_reading()
@@ -247,13 +288,9 @@ class Connection(asyncio.Protocol):
             self.node.connections.hold(self, self._held_bytes)
 
     def count_reading(self, byte_count: int) -> None:
-        """Take note of the size of a request that is being read beside the event loop; 0 when that is done."""
+        """Take note of the size of a request that is being read in steps; 0 when that is done."""
         self._reading_bytes = byte_count
         self._count_held()
-
-    def _take_turn(self) -> None:
-        self._is_in_line = False
-        self._serve_waiting()
 
     def begin(self, context: RequestContext) -> None:
         self._current = context

@@ -9,12 +9,13 @@ An answer that may be long is written in slices, so that others are served meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.slices import Chunks
+from seamark.broker.turns import Steps
 from seamark.counts import number_text
 from seamark.errors import EncodeError
 from seamark.readable_log import readable_logger
@@ -97,10 +98,15 @@ class RequestContext:
         session = self.connection.session
         return session.is_unrestricted or session.authorize(operation, resource_type, name)
 
+    def take_turns(self, steps: Steps, failed: Callable[[], None] | None = None) -> None:
+        """Work on the request in the client's share of the loop's time; ``failed`` is called if a step raises."""
+        connection = self.connection
+        connection.node.turns.run(connection.share, steps, failed)
+
     def reply(self, response: Message) -> None:
         """Send the response, in its turn on this connection."""
         if self.request_bytes > LONG_REQUEST_BYTES or self.endpoint.has_long_answers:
-            self.connection.node.slices.run(self._write_in_slices(response))
+            self.take_turns(self._write_in_slices(response))
             return
         pieces: list[Any] = [b""]
         try:
@@ -116,7 +122,7 @@ class RequestContext:
         pieces[0] = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
         self._answer(pieces, size + 4)
 
-    def _write_in_slices(self, response: Message) -> Iterator[None]:
+    def _write_in_slices(self, response: Message) -> Generator[None]:
         """The steps of ``reply``. Elements may be made on the way, so errors of all kinds are met here."""
         chunks = Chunks()
         limit = MAX_ANSWER_BYTES + self.endpoint.record_bytes(self.connection.node.settings)

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Generator, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.broker import handlers
 from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
-from seamark.broker.reading_thread import Reading
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
-from seamark.wire.codec import Decoder, decode_from, decoder
+from seamark.wire.codec import Decoder, decode_from, decode_in_steps, decoder
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.headers import API_VERSIONS, RequestHeader, request_header_version
 from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
@@ -35,18 +33,17 @@ if TYPE_CHECKING:
 
 _log = readable_logger("seamark.broker")
 
-# What one request may hold in its arrays, all of them together. Reading, handling and answering an element takes some
-# microseconds, during which nobody else is served: this many take less than a quarter of a second. An API that serves
-# others meanwhile, and whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
+# What one request may hold in its arrays, all of them together. Handling an element takes some microseconds, during
+# which nobody else is served: this many take less than a quarter of a second. An API that serves others meanwhile, and
+# whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
 MAX_REQUEST_ELEMENTS = 1 << 15
-# Larger requests are read beside the event loop, but for those with records, which are not looked at one by one.
-_ASIDE_BYTES = 1 << 16
+# Larger requests are read in steps.
+_READ_AT_ONCE_BYTES = 1 << 12
 
 Frame = bytes | memoryview
 
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
-_PRODUCE = 0
 _FETCH = 1
 
 
@@ -87,6 +84,9 @@ class Endpoint:
         if found is None:
             found = self._decoders[version] = decoder(self.api.request, version)
         return found(frame, position, len(frame), self.max_elements)
+
+    def decode_in_steps(self, frame: Frame, position: int, version: int) -> Generator[None, None, Message]:
+        return decode_in_steps(self.api.request, frame, position, version, self.max_elements)
 
     def record_bytes(self, settings: BrokerSettings) -> int:
         """How many bytes of records an answer may hold."""
@@ -142,8 +142,8 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
         return
     context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
     connection.begin(context)
-    if len(frame) > _ASIDE_BYTES and endpoint.api.key != _PRODUCE:
-        _read_aside(node, context, frame, position)
+    if len(frame) > _READ_AT_ONCE_BYTES:
+        context.take_turns(_serve_in_steps(node, context, frame, position))
         return
     try:
         # As in Kafka, bytes behind the last field are nobody's business: librdkafka sends three of them when it asks
@@ -155,29 +155,28 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     _run_or_intercept(node, request, context)
 
 
-def _read_aside(node: Node, context: RequestContext, frame: Frame, position: int) -> None:
-    """Have a large request decoded beside the event loop; it is handled when that is done."""
+def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position: int) -> Generator[None]:
+    """Read a large request a little at a time, then handle it."""
     connection, endpoint, version = context.connection, context.endpoint, context.version
-
-    def handle() -> None:
-        context.on_abandoned = None
-        connection.count_reading(0)
-        if not connection.is_open:
-            return
-        try:
-            request, _ = reading.result()
-        except DecodeError as error:
-            _close_unreadable(connection, endpoint, version, error)
-        except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-            _log.exception("%s version %d could not be read", endpoint.api.name, version)
-            connection.close("sent a request that could not be read")
-        else:
-            _run_or_intercept(node, request, context)
-
-    reading = Reading(partial(endpoint.decode, frame, position, version), partial(node.slices.later, handle))
-    context.on_abandoned = reading.drop
     connection.count_reading(len(frame))
-    node.server.reading_thread.begin(reading)
+    steps = endpoint.decode_in_steps(frame, position, version)
+    try:
+        while True:
+            next(steps)
+            yield
+            if not connection.is_open:
+                return
+    except StopIteration as end:
+        request = end.value
+    except DecodeError as error:
+        _close_unreadable(connection, endpoint, version, error)
+        return
+    except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
+        _log.exception("%s version %d could not be read", endpoint.api.name, version)
+        connection.close("sent a request that could not be read")
+        return
+    connection.count_reading(0)
+    _run_or_intercept(node, request, context)
 
 
 def _close_unreadable(connection: Connection, endpoint: Endpoint, version: int, error: DecodeError) -> None:

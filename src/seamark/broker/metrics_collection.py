@@ -70,6 +70,9 @@ def _about_connections(server: BrokerServer) -> Iterator[Family]:
         refused.add(node.connections.refused, node=node.id)
     yield connections
     yield refused
+    rests = Family("seamark_rests_total", "counter", "Times that a client was not served for a while, for the others.")
+    rests.add(server.turns.rests)
+    yield rests
     counts = server.security.counts
     for name, value, meaning in (
         ("seamark_authentication_successes_total", counts.successes, "Logins that succeeded."),

@@ -33,7 +33,7 @@ _BACKLOG = 1024
 class Node:
     """Owned by the event loop's thread.
 
-    ``endpoints``, ``settings``, ``clock``, ``timers``, ``slices``, ``faults``, ``security``, ``log_limits`` and
+    ``endpoints``, ``settings``, ``clock``, ``timers``, ``turns``, ``faults``, ``security``, ``log_limits`` and
     ``cluster`` are shared by all nodes.
     """
 
@@ -48,7 +48,7 @@ class Node:
         self.settings = server.settings
         self.clock = server.clock
         self.timers = server.timers
-        self.slices = server.slices
+        self.turns = server.turns
         self.faults = server.faults
         self.security = server.security
         self.log_limits = server.log_limits

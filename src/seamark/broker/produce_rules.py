@@ -7,15 +7,15 @@ as is what unfolds to more than the bounds of ``seamark.wire.record_walk`` and `
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from seamark.broker.partition import Partition
-from seamark.broker.reading_thread import Reading
+from seamark.broker.reading_thread import OneAtATime, Reading, ReadingThread
 from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
-from seamark.broker.slow_lane import Pause, SlowLane, Wait
+from seamark.broker.turns import Steps, Wait
 from seamark.counts import counted
 from seamark.errors import BadLength, DecodeError, OverLimit, TrailingBytes
 from seamark.wire.compression import Codec, decompress, unfolded_bound
@@ -56,13 +56,18 @@ _PRODUCER_ID_END = 51
 # The bits of the attributes that have a meaning.
 _KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 # Records and headers that are looked at before others get their turn.
-_SLICE = 5_000
-# Unfolding, or copying, this many bytes takes about as long as the look at one record.
-_BYTES_PER_UNIT = 256
-# What may unfold to more than this is unfolded beside the event loop.
-_ASIDE_BYTES = 2 << 20
+_SLICE = 1_000
+# What may unfold to more than this is unfolded beside the event loop, and only one such batch is held at a time.
+_ASIDE_BYTES = 1 << 18
 # Bad records that are named one by one, so that the answer is not larger than the request.
 _NAMED = 1000
+
+
+class Reader(Protocol):
+    """Where large batches are unfolded."""
+
+    reading_thread: ReadingThread
+    unfolding: OneAtATime
 
 
 class ProducedBatch(NamedTuple):
@@ -123,36 +128,44 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
 
 
 def check_records(
-    batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
-) -> Generator[Wait, None, ProducedBatch]:
+    batch: ProducedBatch, partition: Partition, now_ms: int, reader: Reader
+) -> Generator[Wait | None, None, ProducedBatch]:
     """Look at all records, in slices; return the batch as it is to be appended, or refuse it."""
+    codec = Codec(batch.attributes & CODEC_MASK)
+    most = partition.topic.config.log_settings.max_decompressed_bytes
+    try:
+        bound = unfolded_bound(codec, memoryview(batch.content)[HEADER_BYTES:], most)
+    except DecodeError as error:
+        raise _not_unfolded(error, batch, codec, partition) from None
+    unfold = partial(_unfold, batch, codec, most)
+    if codec is Codec.NONE or bound <= _ASIDE_BYTES:
+        return (yield from _check_unfolded(batch, codec, unfold, partition, now_ms))
+    yield reader.unfolding
+    try:
+        reading = Reading(reader.reading_thread, unfold)
+        yield reading
+        return (yield from _check_unfolded(batch, codec, reading.result, partition, now_ms))
+    finally:
+        reader.unfolding.release()
+
+
+def _check_unfolded(
+    batch: ProducedBatch,
+    codec: Codec,
+    unfolded: Callable[[], tuple[bytes, int]],
+    partition: Partition,
+    now_ms: int,
+) -> Generator[Wait | None, None, ProducedBatch]:
     config = partition.topic.config
-    content, codec = batch.content, Codec(batch.attributes & CODEC_MASK)
     is_compressed = codec is not Codec.NONE
     try:
-        bound = unfolded_bound(codec, memoryview(content)[HEADER_BYTES:], config.log_settings.max_decompressed_bytes)
-        is_aside = is_compressed and bound > _ASIDE_BYTES
-        units = min(batch.record_count, _SLICE) + (0 if is_aside else bound // _BYTES_PER_UNIT)
-        while not lane.may_spend(units):
-            yield Pause.NEXT
-        unfold = partial(_unfold, batch, codec, config.log_settings.max_decompressed_bytes)
-        if is_aside:
-            reading = Reading(unfold)
-            yield reading
-            records, start = reading.result()
-        else:
-            records, start = unfold()
-    except OverLimit as error:
-        raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
+        records, start = unfolded()
     except DecodeError as error:
-        # Kafka reads a zstd stream of no bytes as one of no records, and a second stream as records too many.
-        is_counted = isinstance(error, TrailingBytes) or (codec is Codec.ZSTD and len(content) == HEADER_BYTES)
-        raise (_unfit if is_counted else _unexpected)(f"the records cannot be unfolded: {error}") from None
+        raise _not_unfolded(error, batch, codec, partition) from None
     try:
         walk = _walk(batch, records, start)
         while not walk.advance(_SLICE):
-            yield Pause.HOLDING
-            lane.spend(_SLICE)
+            yield None
     except OverLimit as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
     except BadLength as error:
@@ -162,20 +175,30 @@ def check_records(
         raise _unfit(f"the records cannot be read: {error}") from None
     claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     if (config.is_compacted and walk.has_null_key) or _is_out_of_range(walk, batch, partition, now_ms):
-        yield from _refuse_records(records, start, batch, partition, now_ms, lane)
+        yield from _refuse_records(records, start, batch, partition, now_ms)
     if walk.has_false_offset:
         reason = "the offset deltas of the records do not count from 0"
         raise _unexpected(reason) if is_compressed else _unfit(reason)
     if walk.oddity:
         raise _unfit(f"consumers could not read the records: {walk.oddity}")
-    if len(content) > config.segment_bytes:
-        reason = f"the segments of {partition.name} hold {config.segment_bytes} bytes, this batch has {len(content)}"
+    if len(batch.content) > config.segment_bytes:
+        reason = (
+            f"the segments of {partition.name} hold {config.segment_bytes} bytes, this batch has {len(batch.content)}"
+        )
         raise RequestRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
     largest_ms = max(walk.max_timestamp_ms, NO_TIMESTAMP)
     if not config.log_append_time and (claims_append_time or largest_ms != batch.max_timestamp_ms):
         content = _with_true_time(batch, largest_ms)
         return batch._replace(content=content, max_timestamp_ms=largest_ms)
     return batch
+
+
+def _not_unfolded(error: DecodeError, batch: ProducedBatch, codec: Codec, partition: Partition) -> RequestRefused:
+    if isinstance(error, OverLimit):
+        return TooMuchToRead(f"{partition.name}: {error.reason}")
+    # Kafka reads a zstd stream of no bytes as one of no records, and a second stream as records too many.
+    is_counted = isinstance(error, TrailingBytes) or (codec is Codec.ZSTD and len(batch.content) == HEADER_BYTES)
+    return (_unfit if is_counted else _unexpected)(f"the records cannot be unfolded: {error}")
 
 
 def _only_batch(content: Buffer | None) -> Buffer:
@@ -245,9 +268,7 @@ def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partitio
     )
 
 
-def _refuse_records(
-    records: bytes, start: int, batch: ProducedBatch, partition: Partition, now_ms: int, lane: SlowLane
-) -> Generator[Wait]:
+def _refuse_records(records: bytes, start: int, batch: ProducedBatch, partition: Partition, now_ms: int) -> Steps:
     """Refuse the batch if a record of it is bad by itself, and name those records."""
     bad: list[tuple[int, str]] = []
     count = 0
@@ -266,8 +287,7 @@ def _refuse_records(
             if count <= _NAMED:
                 bad.append((number, reason))
         if number % _SLICE == _SLICE - 1:
-            yield Pause.HOLDING
-            lane.spend(_SLICE)
+            yield None
     if bad:
         what = "with a timestamp too far from now" if code is ErrorCode.INVALID_TIMESTAMP else "without a key"
         more = f"; the first {_NAMED} are named" if count > _NAMED else ""

@@ -1,10 +1,6 @@
-"""Reading what clients sent, where that takes long: on a thread beside the event loop, one piece of work after another.
+"""Work beside the event loop: what takes long and touches nothing of the broker's, on a thread of its own.
 
-A request of a megabyte takes a tenth of a second to decode, a batch that unfolds to 64 MiB as long to unfold. Neither
-touches anything of the broker's, so the loop can serve everybody else meanwhile. One thread is enough: large requests
-wait for each other and for nobody else. Batches go first, because producers wait for them one after another.
-
-Whoever hangs up is not read any more: what is dropped lets go of the request at once.
+A batch that unfolds to 64 MiB takes a tenth of a second to unfold, during which the loop serves everybody else.
 """
 
 from __future__ import annotations
@@ -19,25 +15,26 @@ T = TypeVar("T")
 
 
 class Reading(Generic[T]):
-    """Work for the thread, and what became of it."""
+    """Work for the thread, and what became of it; a ``Wait`` of ``seamark.broker.turns``."""
 
-    __slots__ = ("_error", "_result", "_work", "done")
+    __slots__ = ("_error", "_result", "_thread", "_work", "done")
 
-    def __init__(self, work: Callable[[], T], done: Callable[[], None] | None = None) -> None:
+    def __init__(self, thread: ReadingThread, work: Callable[[], T]) -> None:
+        self._thread = thread
         self._work: Callable[[], T] | None = work
         # Called on the loop's thread when the work is done.
-        self.done = done
+        self.done: Callable[[], None] | None = None
         self._result: T | None = None
         self._error: BaseException | None = None
 
-    def drop(self) -> None:
-        """Nobody wants the result any more."""
-        self._work = None
+    def begin(self, resume: Callable[[], None]) -> bool:
+        self.done = resume
+        self._thread.begin(self)
+        return True
 
     def run(self) -> None:
         work, self._work = self._work, None
-        if work is None:
-            return
+        assert work is not None
         try:
             self._result = work()
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
@@ -60,15 +57,12 @@ class ReadingThread:
         self._is_stopped = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, reading: Reading[Any], *, first: bool = False) -> None:
-        """Have it done, before all that waits if it is ``first``; ``done`` is called in a later turn of the loop."""
+    def begin(self, reading: Reading[Any]) -> None:
+        """Have it done; its ``done`` is called in a later turn of the loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="seamark-broker-reading", daemon=True)
             self._thread.start()
-        if first:
-            self._waiting.appendleft(reading)
-        else:
-            self._waiting.append(reading)
+        self._waiting.append(reading)
         self._has_work.release()
 
     def stop(self) -> None:
@@ -94,3 +88,26 @@ class ReadingThread:
                 # The loop was closed in the meantime.
                 return
             del reading, done
+
+
+class OneAtATime:
+    """What only one piece of work may do at a time, such as to hold an unfolded batch; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def begin(self, resume: Callable[[], None]) -> bool:
+        """Take it, as a ``Wait`` of ``seamark.broker.turns``; whoever has got it calls ``release``."""
+        if not self._is_taken:
+            self._is_taken = True
+            return False
+        self._waiting.append(resume)
+        return True
+
+    def release(self) -> None:
+        if self._waiting:
+            # It is handed over, and not free in between.
+            self._waiting.popleft()()
+        else:
+            self._is_taken = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
@@ -26,13 +27,12 @@ from seamark.broker.loop_timers import LoopTimers
 from seamark.broker.metrics import MetricsEndpoint
 from seamark.broker.node import Node
 from seamark.broker.partition import Partition
-from seamark.broker.reading_thread import ReadingThread
+from seamark.broker.reading_thread import OneAtATime, ReadingThread
 from seamark.broker.release_versions import newest_versions
 from seamark.broker.security import Gatekeeper, Security, forget_secrets
 from seamark.broker.settings import BrokerSettings
-from seamark.broker.slices import Slices
-from seamark.broker.slow_lane import SlowLane
 from seamark.broker.topics import OFFSETS_TOPIC
+from seamark.broker.turns import Share, Steps, Turns
 from seamark.broker.upkeep import Upkeep
 from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.zookeeper_offsets import ZookeeperOffsets
@@ -97,12 +97,12 @@ class BrokerServer:
         self.endpoints = load_endpoints(limits, has_zookeeper=connect is not None)
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
-        self.slices = Slices(loop)
+        self.turns = Turns(loop, self._tell_rest)
         self.reading_thread = ReadingThread(loop)
-        self.slow_lane = SlowLane(loop, self.reading_thread)
+        self.unfolding = OneAtATime()
         self._lock: DirectoryLock | None = None
         self.storage = LogStorage(data, promised, self.clock, self.timers)
-        self.cluster = Cluster(self.settings, self.storage, self.slices.run)
+        self.cluster = Cluster(self.settings, self.storage, self._run)
         self.faults = Faults(self, call)
         self.nodes: list[Node] = self.cluster.nodes
         for number, listener in enumerate(listeners):
@@ -112,6 +112,16 @@ class BrokerServer:
         # By place and kind of failure, when it was last told.
         self._told_failures: dict[tuple[str, str], float] = {}
         self._settings_at_start: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+
+    def _run(self, steps: Steps) -> None:
+        self.turns.run(self.turns.own, steps)
+
+    def _tell_rest(self, share: Share, step_seconds: float, rest_seconds: float) -> None:
+        sentence = (
+            f"kept everybody else waiting for {step_seconds * 1000:.0f} ms at one go and is not served for "
+            f"{rest_seconds:.1f} s: it may ask for less with each request"
+        )
+        self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name} ")
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
@@ -171,7 +181,7 @@ class BrokerServer:
         """As ``stop``; what could not be closed, which says nothing new when a start has failed."""
         self.upkeep.stop()
         self.metrics.stop()
-        self.slow_lane.stop()
+        self.turns.stop()
         self.reading_thread.stop()
         # Leadership stays as it is: at the end of everything there is nobody to hand it to.
         for node in self.nodes:

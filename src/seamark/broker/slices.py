@@ -1,76 +1,15 @@
-"""Work that would hold up everybody else is done in slices: a little of it in each turn of the event loop.
-
-A piece of work is an iterator whose steps are short. It is begun at once, because most answers are done in no time;
-what is left then takes turns with the other long pieces of work, one slice of one of them per turn of the loop. A step
-that is long in itself, such as handling a large request, has a turn of its own.
-"""
+"""Long answers, of which a little is made in each slice: elements made while they are written, pieces put together."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar, cast
 
-# How long a turn of the event loop may be kept, by the beginning of a piece of work and by a slice of the rest.
-FIRST_SECONDS = 0.002
-SLICE_SECONDS = 0.004
 # Pieces of an answer from this size on are not copied.
 _LARGE_PIECE = 1 << 16
 
 A = TypeVar("A")
 B = TypeVar("B")
-
-
-class Slices:
-    """Owned by the event loop's thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[Iterator[None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def run(self, work: Iterator[None]) -> None:
-        """Do all steps, now or in the turns that follow; who makes ``work`` takes care of its errors and its end."""
-        if not _advance(work, FIRST_SECONDS):
-            self._add(work)
-
-    def later(self, step: Callable[[], None]) -> None:
-        """Do it in a turn to come, as the only slice of that turn."""
-        self._add(_work_of(step))
-
-    def _add(self, work: Iterator[None]) -> None:
-        self._waiting.append(work)
-        if len(self._waiting) == 1:
-            self._loop.call_soon(self._turn)
-
-    def _turn(self) -> None:
-        work = self._waiting[0]
-        try:
-            is_done = _advance(work, SLICE_SECONDS)
-        except BaseException:
-            is_done = True
-            raise
-        finally:
-            self._waiting.popleft()
-            if not is_done:
-                self._waiting.append(work)
-            if self._waiting:
-                self._loop.call_soon(self._turn)
-
-
-def _work_of(step: Callable[[], None]) -> Iterator[None]:
-    step()
-    yield
-
-
-def _advance(work: Iterator[None], seconds: float) -> bool:
-    """Take steps for that long; whether the last one has been taken."""
-    deadline = time.monotonic() + seconds
-    return all(time.monotonic() < deadline for _ in work)
 
 
 class _Lazily(Collection[B]):

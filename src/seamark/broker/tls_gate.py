@@ -25,7 +25,7 @@ HANDSHAKE_SECONDS = 10.0
 # How long a client may take to say goodbye to a connection that is being closed.
 GOODBYE_SECONDS = 5.0
 # Begun in one turn of the event loop; each takes a millisecond or two.
-HANDSHAKES_PER_TURN = 8
+HANDSHAKES_PER_TURN = 1
 MAX_HANDSHAKES = 256
 # What a client may send before TLS listens: the first record of its hello.
 MAX_HELLO_BYTES = (1 << 14) + 256

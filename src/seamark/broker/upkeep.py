@@ -1,7 +1,7 @@
 """What happens in the background: retention, compaction, forgetting producers, bringing leaders home.
 
-Each runs at its own interval on the broker's clock. Compaction is done in steps of about a megabyte with a turn of
-the event loop between two of them, one log at a time, so that clients wait for a step and never for a log.
+Each runs at its own interval on the broker's clock. Compaction takes turns with the work of clients, one log at a time,
+so that they wait for a step and never for a log.
 """
 
 from __future__ import annotations
@@ -108,21 +108,16 @@ class Upkeep:
                 self._server.storage.sync_now(partition)
             if partition.log.is_compaction_due(now_ms):
                 self._to_compact.append(partition)
-        self._next_step()
+        self._steps = self._compact_waiting()
+        self._server.turns.add(self._server.turns.own, self._steps)
 
-    def _next_step(self) -> None:
-        if not self._is_running:
-            return
-        try:
-            if self._steps is None:
-                if not self._to_compact:
-                    return
-                partition = self._to_compact.popleft()
+    def _compact_waiting(self) -> Generator[None]:
+        while self._to_compact:
+            partition = self._to_compact.popleft()
+            try:
                 if not partition.is_deleted:
-                    self._steps = partition.log.compaction_steps(self._server.clock.now_ms())
-            elif next(self._steps, self) is self:
-                self._steps = None
-        except SeamarkError as error:
-            self._server.note_failure("a compaction failed", error)
-            self._steps = None
-        self._server.loop.call_soon(self._next_step)
+                    yield from partition.log.compaction_steps(self._server.clock.now_ms())
+            except SeamarkError as error:
+                self._server.note_failure("a compaction failed", error)
+            yield
+        self._steps = None

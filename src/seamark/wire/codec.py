@@ -8,7 +8,7 @@ thread; two threads that meet at a first use compile twice and keep one result.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from seamark.errors import EncodeError, OutOfRange, TrailingBytes, UnknownVersion
@@ -23,12 +23,15 @@ MAX_ELEMENTS = 1 << 22
 
 # (buffer, position, end, elements allowed) -> (message, position behind it)
 Decoder = Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]
+# The same as a generator, which stops behind each element of an array
+DecoderInSteps = Callable[[bytes | memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
 # (message, append) -> None: hands the pieces of the encoding to append, in order
 Encoder = Callable[[Any, Callable[[bytes], None]], None]
 # The same as a generator, which stops behind each element of an array
 EncoderInSteps = Callable[[Any, Callable[[bytes], None]], Iterator[None]]
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
+_decoders_in_steps: dict[tuple[type[Message], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _encoders_in_steps: dict[tuple[type[Message], int], EncoderInSteps] = {}
 
@@ -97,6 +100,19 @@ def decoder(cls: type[Message], version: int) -> Decoder:
             raise UnknownVersion(cls.__name__, 0, f"version {version} is not one of {cls.versions!r}")
         found = _decoders[cls, version] = _build(f"decode_{cls.__name__}_v{version}", *decoder_source(cls, version))
     return found
+
+
+def decode_in_steps(
+    cls: type[Message], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
+) -> Generator[None, None, Message]:
+    """As ``decode_from``, a little with each step, for a message that is too long to be read at one go."""
+    found = _decoders_in_steps.get((cls, version))
+    if found is None:
+        source = decoder_source(cls, version, in_steps=True)
+        found = _decoders_in_steps[cls, version] = _build(f"decode_{cls.__name__}_v{version}_in_steps", *source)
+    message: Message
+    message, _ = yield from found(buffer, position, len(buffer), max_elements)
+    return message
 
 
 def encoder(cls: type[Message], version: int) -> Encoder:

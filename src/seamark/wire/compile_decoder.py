@@ -32,10 +32,16 @@ _FAULTS = {
 }
 
 
-def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    """Source defining ``decode(buffer, position, end, left)``, and the names it uses."""
-    writer = _DecoderWriter(version, flexible=version in cls.flexible)
+def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
+    """Source defining ``decode(buffer, position, end, left)``, and the names it uses.
+
+    ``in_steps`` makes it a generator that stops behind each element of each array and behind each tagged field.
+    """
+    writer = _DecoderWriter(version, flexible=version in cls.flexible, in_steps=in_steps)
     result = writer.struct(cls, cls.__name__)
+    if in_steps:
+        # Makes a generator of one without arrays, too.
+        writer.line("yield")
     writer.line(f"return {result}, pos")
     body = "\n".join(writer.lines)
     return f"def decode(buf, pos, end, left):\n{body}\n", writer.names
@@ -61,9 +67,10 @@ def smallest_width(kind: Kind, version: int, *, flexible: bool) -> int:
 
 
 class _DecoderWriter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool) -> None:
         self.version = version
         self.flexible = flexible
+        self.in_steps = in_steps
         self.lines: list[str] = []
         self.names: dict[str, Any] = dict(_FAULTS)
         self.indent = 1
@@ -197,6 +204,8 @@ class _DecoderWriter:
             item = self.value(element, path + "[]", nullable=False, compact=compact)
             self.flush()
             self.line(f"{add}({item})")
+            if self.in_steps:
+                self.line("yield")
             self.indent -= 1
         if nullable:
             self.indent -= 1
@@ -301,6 +310,8 @@ class _DecoderWriter:
         self.line(f"pos = {stop}")
         if tagged:
             self.indent -= 1
+        if self.in_steps:
+            self.line("yield")
         self.end = outer_end
         self.indent -= 1
         self.line(f"{unknown} = tuple({kept})")

@@ -15,7 +15,7 @@ from seamark.broker.group_runtime import GroupRuntime
 from seamark.broker.log_storage import LogStorage
 from seamark.broker.partition import Partition
 from seamark.broker.settings import BrokerSettings
-from seamark.broker.slices import Slices
+from seamark.broker.turns import Turns
 from seamark.coordinator.commands import Command, CommitOffsets, FetchOffsets, JoinGroup, SyncGroup
 from seamark.coordinator.replies import CommitReply, FetchReply
 from seamark.storage.settings import Durability
@@ -98,7 +98,7 @@ class World:
                 clock=self.clock,
                 timers=self.timers,
             )
-            node.slices = Slices(node.loop)
+            node.turns = Turns(node.loop)
             node.groups = GroupRuntime(node)
             node.parts = [node.groups]
             self.cluster.nodes.append(node)

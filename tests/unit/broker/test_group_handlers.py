@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,10 @@ class Context:
         return self._rights is None or (operation.name, resource_type.name, name) in self._rights
 
     may = _is_allowed
+
+    def take_turns(self, steps: Iterable[None]) -> None:
+        for _ in steps:
+            pass
 
     def reply_value(self, value: Any) -> None:
         assert self.answer is None

@@ -28,8 +28,8 @@ def test_the_loop_goes_on_while_something_is_read_and_is_told_on_its_own_thread(
             may_end.wait(30)
             return threading.current_thread().name
 
-        reading = Reading(read, done)
-        thread.begin(reading)
+        reading = Reading(thread, read)
+        reading.begin(done)
         await asyncio.sleep(0)
         was_told_early = is_told.is_set()
         may_end.set()
@@ -47,10 +47,9 @@ def test_work_is_done_one_after_another_in_the_order_it_came_whatever_fails():
     async def scenario() -> list[Reading]:
         thread = ReadingThread(asyncio.get_running_loop())
         is_told = asyncio.Event()
-        readings = [Reading(lambda number=number: 12 // number, lambda: None) for number in (3, 0, 4)]
-        readings[-1].done = is_told.set
+        readings = [Reading(thread, lambda number=number: 12 // number) for number in (3, 0, 4)]
         for reading in readings:
-            thread.begin(reading)
+            reading.begin(is_told.set if reading is readings[-1] else lambda: None)
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
         return readings
@@ -74,8 +73,8 @@ def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_coll
             seen.append(weakref.ref(reading.result()))
             is_told.set()
 
-        reading = Reading(Request, done)
-        thread.begin(reading)
+        reading = Reading(thread, Request)
+        reading.begin(done)
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
         return seen[0]
@@ -85,23 +84,3 @@ def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_coll
         assert asyncio.run(scenario())() is None
     finally:
         gc.enable()
-
-
-def test_what_is_dropped_is_not_read_and_what_comes_first_is_read_before_what_waits():
-    async def scenario() -> list[str]:
-        thread = ReadingThread(asyncio.get_running_loop())
-        may_end = threading.Event()
-        is_told = asyncio.Event()
-        read: list[str] = []
-        thread.begin(Reading(lambda: may_end.wait(30), lambda: None))
-        dropped = Reading(lambda: read.append("dropped"), lambda: None)
-        thread.begin(dropped)
-        thread.begin(Reading(lambda: read.append("last"), is_told.set))
-        thread.begin(Reading(lambda: read.append("first"), lambda: None), first=True)
-        dropped.drop()
-        may_end.set()
-        await asyncio.wait_for(is_told.wait(), 30)
-        thread.stop()
-        return read
-
-    assert asyncio.run(scenario()) == ["first", "last"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
@@ -37,7 +37,7 @@ def handle(node: Node, request: DeleteGroupsRequest, context: RequestContext) ->
     if not allowed:
         return _response(denied)
     context.finish = _response
-    node.slices.run(_Deletion(allowed, denied, context).steps(node))
+    context.take_turns(_Deletion(allowed, denied, context).steps(node))
     return None
 
 
@@ -53,7 +53,7 @@ class _Deletion:
         self._denied = denied
         self._context = context
 
-    def steps(self, node: Node) -> Iterator[None]:
+    def steps(self, node: Node) -> Generator[None]:
         for part in self._parts:
             node.groups.submit(commands.DeleteGroups(part), self)
             yield

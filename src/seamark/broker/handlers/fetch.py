@@ -7,7 +7,7 @@ read anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING
 
 from seamark.broker.fetch_reading import FetchRead, PartitionReader, ends_early, failed_partition
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 API = "Fetch"
 VERSIONS = "4-17"
 # More partitions than this are read in slices.
-_MOST_AT_ONCE = 500
+_MOST_AT_ONCE = 20
 SESSIONS_SINCE = 7
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
@@ -84,7 +84,7 @@ def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchR
                 node.fetch_sessions.close(found.id)
     fetch = _Fetch(node, request, context, asked, session, replica_id, is_incremental=is_incremental)
     if fetch.is_long:
-        node.slices.run(fetch.read_in_slices(fetch.begun))
+        context.take_turns(fetch.read_in_slices(fetch.begun))
         return None
     return fetch.begin()
 
@@ -151,7 +151,7 @@ class _Fetch:
         """Whether reading the partitions is too much for one turn of the event loop."""
         return len(self._wanted) > _MOST_AT_ONCE
 
-    def read_in_slices(self, done: Callable[[FetchRead], None]) -> Iterator[None]:
+    def read_in_slices(self, done: Callable[[FetchRead], None]) -> Generator[None]:
         read = FetchRead(self._max_bytes)
         for each in list(self._wanted):
             self._reader.add(read, each)
@@ -226,7 +226,7 @@ class _Fetch:
         if not self._context.connection.is_open:
             return
         if self.is_long:
-            self._node.slices.run(self.read_in_slices(lambda read: self._context.reply(self._respond(read))))
+            self._context.take_turns(self.read_in_slices(lambda read: self._context.reply(self._respond(read))))
         else:
             self._context.reply(self._respond(self._read()))
 

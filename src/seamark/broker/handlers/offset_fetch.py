@@ -9,7 +9,7 @@ the bytes of its name. Version 0 is read from ZooKeeper where there is one, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -62,13 +62,13 @@ def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> 
     if not asked:
         return _respond_many([])
     context.finish = finish
-    node.slices.run(_fetch_all(node, context, asked, request.require_stable))
+    context.take_turns(_fetch_all(node, context, asked, request.require_stable))
     return None
 
 
 def _fetch_all(
     node: Node, context: RequestContext, asked: list[tuple[str, Topics]], require_stable: bool
-) -> Iterator[None]:
+) -> Generator[None]:
     # All offsets of a group, and those of partitions that are named, are two questions, as for Kafka.
     merged: dict[tuple[str, bool], Wanted] = {}
     for group_id, topics in asked:
@@ -82,7 +82,7 @@ def _fetch_all(
         yield
 
 
-def _add(wanted: Wanted, topics: list[OffsetFetchRequestTopic]) -> Iterator[None]:
+def _add(wanted: Wanted, topics: list[OffsetFetchRequestTopic]) -> Generator[None]:
     assert wanted is not None
     for topic in topics:
         known = wanted.get(topic.name)

@@ -1,7 +1,7 @@
 """Produce: append batches; the answer comes when they are as durable as the broker promises.
 
 Every partition has its own outcome. With acks 0 there is no answer, so an error closes the connection, which makes
-the client look up the leaders again, as in Kafka. Batches that take long to check wait for their turn in the slow lane.
+the client look up the leaders again, as in Kafka. Batches that take long to check are checked in turns with other work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
 from seamark.broker.produce_rules import check_head, check_records
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
-from seamark.broker.slow_lane import Pause, Wait
+from seamark.broker.turns import Steps, Wait
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
@@ -46,8 +46,6 @@ OLDEST_SERVED = 3
 LEADER_HINTS_SINCE = 10
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 
-# What a partition costs whatever is in its batch, in the units of the slow lane: the write, or the refusal.
-_PARTITION_UNITS = 50
 # A client of this name may write to internal topics, as in Kafka.
 _ADMIN_CLIENT = "__admin_client"
 
@@ -62,7 +60,9 @@ def handle(node: Node, request: ProduceRequest, context: RequestContext) -> Prod
             context.hang_up(f"produced without acks and was refused: {refusal.name}")
             return None
         return refuse(request, context.version, refusal)
-    return _Producing(node, request, context).run()
+    producing = _Producing(node, request, context)
+    context.take_turns(producing.steps(), producing.fail)
+    return None
 
 
 def _refusal(request: ProduceRequest) -> ErrorCode:
@@ -86,27 +86,19 @@ class _Producing:
         self._moved: list[Partition] = []
         self._response = ProduceResponse()
 
-    def run(self) -> ProduceResponse | None:
-        steps = self._append_all()
-        first = next(steps, None)
-        if first is not None:
-            self._node.server.slow_lane.add(self._go_on(first, steps), self._fail)
-            return None
-        return self._finished()
-
-    def _go_on(self, first: Wait, steps: Generator[Wait]) -> Generator[Wait]:
-        yield first
-        yield from steps
+    def steps(self) -> Steps:
+        yield from self._append_all()
         response = self._finished()
         if response is not None and self._context.connection.is_open:
             self._context.reply(response)
 
-    def _fail(self) -> None:
+    def fail(self) -> None:
         if not self._context.is_answered:
             answer_refused(self._request, self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _append_all(self) -> Generator[Wait]:
-        cluster, context, lane = self._node.cluster, self._context, self._node.server.slow_lane
+    def _append_all(self) -> Steps:
+        cluster, context = self._node.cluster, self._context
+        is_first = True
         for wanted in self._request.topic_data:
             outcome = ProduceResponseTopic(name=wanted.name)
             self._response.responses.append(outcome)
@@ -117,8 +109,9 @@ class _Producing:
             elif topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for each in wanted.partition_data:
-                while not lane.may_spend(_PARTITION_UNITS):
-                    yield Pause.NEXT
+                if not is_first:
+                    yield None
+                is_first = False
                 if code is ErrorCode.NONE:
                     assert topic is not None
                     outcome.partition_responses.append((yield from self._append(topic, each)))
@@ -148,7 +141,9 @@ class _Producing:
             self._context.hang_up(f"produced without acks and failed: {', '.join(names)}")
         return None
 
-    def _append(self, topic: Topic, wanted: ProduceRequestPartition) -> Generator[Wait, None, ProduceResponsePartition]:
+    def _append(
+        self, topic: Topic, wanted: ProduceRequestPartition
+    ) -> Generator[Wait | None, None, ProduceResponsePartition]:
         partition = topic.partition(wanted.index)
         if partition is None or partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -185,9 +180,9 @@ class _Producing:
 
     def _append_batch(
         self, partition: Partition, wanted: ProduceRequestPartition
-    ) -> Generator[Wait, None, ProduceResponsePartition]:
+    ) -> Generator[Wait | None, None, ProduceResponsePartition]:
         head = check_head(wanted.records, partition, self._context.version)
-        batch = yield from check_records(head, partition, self._now_ms, self._node.server.slow_lane)
+        batch = yield from check_records(head, partition, self._now_ms, self._node.server)
         # Others had their turn in the meantime.
         if partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,273 @@
+"""The event loop's time, shared fairly among those who use it.
+
+Everybody has a ``Share``: a principal that is logged in, the strangers of one address together, a single connection
+where nobody has to log in, and the broker for work of its own. A share that has used little lately is served at once.
+All other work waits in its share's line. Work is a generator whose steps are short; each turn of the loop takes steps
+for a moment, of one share after another, however many connections and requests a share has.
+
+A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS`` its share rests for a hundred times as long
+if others are being served too: so one share makes them wait for about a hundredth of the time, whatever it asks for.
+
+A generator yields None where it may be interrupted, or a ``Wait`` for something that is done elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Protocol
+
+from seamark.readable_log import readable_logger
+
+_log = readable_logger("seamark.broker")
+
+# What a share that has used little may take of one turn before the rest of its work waits in line.
+FIRST_SECONDS = 0.001
+# What all lines together take of one turn: while several shares are being served, and while there is only one.
+TURN_SECONDS = 0.001
+LONE_TURN_SECONDS = 0.004
+# A share is served at once while it uses less than this part of the loop's time, not counting a short while.
+LIGHT_PART = 0.1
+CREDIT_SECONDS = 0.02
+LONG_STEP_SECONDS = 0.003
+REST_FACTOR = 100
+MOST_REST_SECONDS = 10.0
+# For so long after another share was served nobody is alone.
+_COMPANY_SECONDS = 1.0
+# Shares of principals and addresses that are remembered; beyond them those go that have used nothing lately.
+_MOST_SHARES = 10_000
+
+
+class Wait(Protocol):
+    def begin(self, resume: Callable[[], None]) -> bool:
+        """Have it done and ``resume`` called then, in a turn to come; False if there is nothing to wait for."""
+
+
+Steps = Generator[Wait | None]
+
+
+class Share:
+    """One user of the loop; ``name`` is for the log."""
+
+    __slots__ = ("_refilled_at", "credit", "is_measured_until", "is_ready", "is_resting", "line", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.credit = CREDIT_SECONDS
+        self._refilled_at = 0.0
+        self.line: deque[_Work] = deque()
+        # Whether it is among those whose turn comes.
+        self.is_ready = False
+        self.is_resting = False
+        # Until when the processor time of each slice is looked at: one of them seemed long.
+        self.is_measured_until = 0.0
+
+    def is_light(self, now: float) -> bool:
+        credit = self.credit + (now - self._refilled_at) * LIGHT_PART
+        self.credit = credit if credit < CREDIT_SECONDS else CREDIT_SECONDS
+        self._refilled_at = now
+        return credit > 0 and not self.is_resting
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.line and not self.is_resting
+
+
+class _Work:
+    __slots__ = ("failed", "share", "steps")
+
+    def __init__(self, share: Share, steps: Steps, failed: Callable[[], None] | None) -> None:
+        self.share = share
+        self.steps = steps
+        self.failed = failed
+
+
+class Turns:
+    """Owned by the event loop's thread. ``rested`` is told of a share, how long its step was and how long it rests."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, rested: Callable[[Share, float, float], None] = lambda *_: None
+    ) -> None:
+        self._loop = loop
+        self._rested = rested
+        self._shares: dict[str, Share] = {}
+        # Those that have a line and do not rest, the next first.
+        self._ready: deque[Share] = deque()
+        self._is_planned = False
+        # When the slice under way is over; 0 when there is none.
+        self._slice_ends = 0.0
+        self._resting: set[Share] = set()
+        self._latest: Share | None = None
+        self._latest_at = 0.0
+        self._other_at = float("-inf")
+        self._is_stopped = False
+        self.rests = 0
+        # For what the broker does by itself.
+        self.own = Share("the broker")
+
+    def __len__(self) -> int:
+        """How many pieces of work are in line."""
+        return sum(len(share.line) for share in {*self._ready, *self._resting})
+
+    def share(self, name: str) -> Share:
+        """The share of that name."""
+        found = self._shares.get(name)
+        if found is None:
+            if len(self._shares) >= _MOST_SHARES:
+                now = time.monotonic()
+                for share in list(self._shares.values()):
+                    if share.is_idle and share.is_light(now) and share.credit >= CREDIT_SECONDS:
+                        del self._shares[share.name]
+            found = self._shares[name] = Share(name)
+        return found
+
+    # -- being served at once
+
+    def begin(self, share: Share, now: float) -> tuple[float, float] | None:
+        """May the share be served at once? Then what this returns is handed to ``end``."""
+        if not share.is_light(now):
+            return None
+        mark = self._slice_ends, time.thread_time() if now < share.is_measured_until else 0.0
+        self._slice_ends = now + FIRST_SECONDS
+        return mark
+
+    def end(self, share: Share, began: float, mark: tuple[float, float]) -> None:
+        """The share has been served since ``began``."""
+        self._slice_ends, processor_began = mark
+        now = time.monotonic()
+        took = now - began
+        share.credit -= took
+        self._note(share, now)
+        if took > LONG_STEP_SECONDS + FIRST_SECONDS:
+            if processor_began:
+                self._look_at(share, time.thread_time() - processor_began - FIRST_SECONDS)
+            # It may have been the machine that was slow: processor time tells, from now on.
+            share.is_measured_until = now + 10 * MOST_REST_SECONDS
+
+    def _note(self, share: Share, now: float) -> None:
+        if share is not self._latest:
+            self._other_at = self._latest_at
+            self._latest = share
+        self._latest_at = now
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the slice under way has had its time."""
+        return time.monotonic() >= self._slice_ends
+
+    # -- work in steps
+
+    def run(self, share: Share, steps: Steps, failed: Callable[[], None] | None = None) -> None:
+        """Begin at once if the share may, and let the rest wait in line; ``failed`` is called if a step raises."""
+        work = _Work(share, steps, failed)
+        if self._slice_ends:
+            # In the time of whoever is being served.
+            self._go_on(work)
+            return
+        now = time.monotonic()
+        mark = self.begin(share, now)
+        if mark is None:
+            self._stand_in_line(work)
+            return
+        try:
+            self._go_on(work)
+        finally:
+            self.end(share, now, mark)
+
+    def add(self, share: Share, steps: Steps, failed: Callable[[], None] | None = None) -> None:
+        """Let the work wait in line."""
+        self._stand_in_line(_Work(share, steps, failed))
+
+    def stop(self) -> None:
+        """Drop what waits: nobody is answered any more."""
+        self._is_stopped = True
+        for share in {self.own, *self._ready, *self._shares.values(), *self._resting}:
+            while share.line:
+                share.line.popleft().steps.close()
+        self._ready.clear()
+
+    def _stand_in_line(self, work: _Work) -> None:
+        if self._is_stopped:
+            work.steps.close()
+            return
+        work.share.line.append(work)
+        self._make_ready(work.share)
+
+    def _make_ready(self, share: Share) -> None:
+        """Put it behind the others whose turn comes, if it has work and does not rest."""
+        if share.line and not share.is_ready and not share.is_resting:
+            share.is_ready = True
+            self._ready.append(share)
+            self._plan()
+
+    def _go_on(self, work: _Work) -> None:
+        """Take steps until the slice is over, and put what is left in line."""
+        steps, now = work.steps, time.monotonic
+        try:
+            for wait in steps:
+                if wait is not None and wait.begin(lambda: self._stand_in_line(work)):
+                    return
+                if now() >= self._slice_ends:
+                    self._stand_in_line(work)
+                    return
+        except Exception:  # the edge where a bug becomes an answer, as in dispatch
+            if work.failed is None:
+                raise
+            _log.exception("a request failed while it took its turns")
+            work.failed()
+
+    def _plan(self) -> None:
+        if not self._is_planned:
+            self._is_planned = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_planned = False
+        ready = self._ready
+        now = time.monotonic()
+        is_alone = len(ready) == 1 and not self._has_company(ready[0], now)
+        ends = now + (LONE_TURN_SECONDS if is_alone else TURN_SECONDS)
+        try:
+            while ready and now < ends:
+                share = ready.popleft()
+                share.is_ready = False
+                if share.is_resting:
+                    continue
+                self._slice_ends = ends
+                began, processor_began = now, time.thread_time()
+                try:
+                    self._go_on(share.line.popleft())
+                finally:
+                    now = time.monotonic()
+                    share.credit -= now - began
+                    self._note(share, now)
+                    if now - ends > LONG_STEP_SECONDS:
+                        self._look_at(share, time.thread_time() - processor_began - (ends - began))
+                    self._make_ready(share)
+        finally:
+            self._slice_ends = 0.0
+            if ready:
+                self._plan()
+
+    # -- long steps
+
+    def _has_company(self, share: Share, now: float) -> bool:
+        return now - (self._other_at if share is self._latest else self._latest_at) < _COMPANY_SECONDS
+
+    def _look_at(self, share: Share, step_seconds: float) -> None:
+        """A step is over that took that much longer than a slice may."""
+        if step_seconds <= LONG_STEP_SECONDS or share is self.own or not self._has_company(share, time.monotonic()):
+            return
+        rest = min(step_seconds * REST_FACTOR, MOST_REST_SECONDS)
+        self.rests += 1
+        share.is_resting = True
+        self._resting.add(share)
+        self._loop.call_later(rest, self._rest_is_over, share)
+        self._rested(share, step_seconds, rest)
+
+    def _rest_is_over(self, share: Share) -> None:
+        share.is_resting = False
+        self._resting.discard(share)
+        self._make_ready(share)

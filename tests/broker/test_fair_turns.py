@@ -1,0 +1,94 @@
+"""The broker's time is shared by principal: who asks for much waits behind itself, and others are served (issue 16)."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+
+from benchmarks.hostile_parts.login import Address
+from seamark import Broker, Security
+from seamark.broker import turns
+from seamark.wire.messages.metadata import MetadataRequest
+from tests.support.broker_driver import Client
+from tests.support.waiting import eventually
+
+USERS = {"honest": "honest-secret", "mallory": "mallorys-secret"}
+EVERYTHING = MetadataRequest(topics=None)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with Broker(security=Security(users=USERS, mechanisms=["PLAIN"])) as running:
+        running.create_topic("many", partitions=200)
+        yield running
+
+
+@pytest.fixture
+def heavy(broker, monkeypatch):
+    """Mallory has used up all that is served at once, and every step of a line takes a turn of the loop."""
+    share = broker._server.turns.share("User:mallory")
+    monkeypatch.setattr(share, "credit", -1e9)
+    for name in ("TURN_SECONDS", "LONE_TURN_SECONDS"):
+        monkeypatch.setattr(turns, name, 1e-9)
+    return share
+
+
+def shares_of(broker):
+    return [connection.share for connection in broker._server.nodes[0].connections._open]
+
+
+def test_a_flood_waits_behind_itself_and_others_are_served_at_once(broker, heavy):
+    count = 200
+    hostile = [Address(broker.bootstrap, "mallory").connect() for _ in range(4)]
+    with Address(broker.bootstrap, "honest").connect() as honest:
+        for client in hostile:
+            client.wire.send(client.frame(EVERYTHING, 12) * (count // 4))
+        eventually(lambda: len(broker._server.turns) > 0, "the flood is in line")
+        for _ in range(5):
+            assert honest.metadata("many").topics[0].name == "many"
+            assert len(broker._server.turns) > 0, "the flood still waits"
+    for client in hostile:
+        for _ in range(count // 4):
+            assert len(client.receive(EVERYTHING, 12, 60).topics[0].partitions) == 200
+        client.close()
+
+
+def test_connections_of_one_principal_have_one_share_and_strangers_of_an_address_another(broker):
+    mallory = [Address(broker.bootstrap, "mallory").connect() for _ in range(2)]
+    strangers = [Client(broker.bootstrap) for _ in range(2)]
+    with Address(broker.bootstrap, "honest").connect():
+        eventually(lambda: len(shares_of(broker)) == 5, "all are connected")
+        names = [share.name for share in shares_of(broker)]
+        assert sorted(names) == ["User:honest", "User:mallory", "User:mallory", *["strangers at 127.0.0.1"] * 2]
+        assert len(set(shares_of(broker))) == 3
+    for client in (*mallory, *strangers):
+        client.close()
+
+
+def test_where_nobody_logs_in_every_connection_has_its_share():
+    with Broker() as broker, Client(broker.bootstrap) as one, Client(broker.bootstrap) as other:
+        one.metadata()
+        other.metadata()
+        assert len(set(shares_of(broker))) == 2
+
+
+def test_who_keeps_others_waiting_at_one_go_rests_and_the_log_says_so(broker, monkeypatch, caplog):
+    monkeypatch.setattr(turns, "LONG_STEP_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "REST_FACTOR", 1e-3)
+    caplog.set_level(logging.WARNING)
+    before = broker._server.turns.rests
+    deadline = time.monotonic() + 30
+    with (
+        Address(broker.bootstrap, "mallory").connect() as mallory,
+        Address(broker.bootstrap, "honest").connect() as honest,
+    ):
+        while broker._server.turns.rests == before and time.monotonic() < deadline:
+            honest.metadata()
+            mallory.metadata()
+        assert broker._server.turns.rests > before
+        assert mallory.metadata().brokers, "it is served again"
+    assert "kept everybody else waiting for" in caplog.text
+    assert "it may ask for less with each request" in caplog.text

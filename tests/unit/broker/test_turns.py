@@ -1,0 +1,343 @@
+"""The loop's time is shared: who used little is served at once, the others in turn, and who takes too much rests."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Generator
+from types import SimpleNamespace
+
+import pytest
+
+from seamark.broker import turns
+from seamark.broker.reading_thread import OneAtATime
+from seamark.broker.turns import CREDIT_SECONDS, LIGHT_PART, MOST_REST_SECONDS, Share, Turns
+
+STEP = 0.0004
+
+
+class Loop:
+    """What an event loop is asked for; ``turn`` lets happen what was put off to its next turn."""
+
+    def __init__(self, clock: SimpleNamespace) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[..., None], tuple]] = []
+        self._clock = clock
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, seconds: float, callback: Callable[..., None], *arguments: object) -> None:
+        self.later.append((self._clock.now + seconds, callback, arguments))
+
+    def turn(self) -> bool:
+        due, self.soon = self.soon, []
+        for callback in due:
+            callback()
+        for timer in [each for each in self.later if each[0] <= self._clock.now]:
+            self.later.remove(timer)
+            timer[1](*timer[2])
+        return bool(self.soon)
+
+    def run(self) -> None:
+        """Turns, as long as there is something to do."""
+        while self.turn():
+            pass
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """All time is the processor's unless ``idle`` is added to."""
+    made = SimpleNamespace(now=100.0, idle=0.0)
+    monkeypatch.setattr(
+        turns, "time", SimpleNamespace(monotonic=lambda: made.now, thread_time=lambda: made.now - made.idle)
+    )
+    return made
+
+
+@pytest.fixture
+def loop(clock):
+    return Loop(clock)
+
+
+@pytest.fixture
+def scheduler(loop):
+    return Turns(loop)
+
+
+def heavy(scheduler: Turns, clock: SimpleNamespace, name: str) -> Share:
+    """A share that has used up what it may take at once."""
+    share = scheduler.share(name)
+    share.is_light(clock.now)
+    share.credit = -1.0
+    return share
+
+
+def steps(name: str, count: int, clock: SimpleNamespace, done: list[str], seconds: float = STEP) -> Generator[None]:
+    for _ in range(count):
+        clock.now += seconds
+        done.append(name)
+        yield
+
+
+def test_short_work_of_one_who_has_used_little_is_done_at_once(clock, loop, scheduler):
+    done: list[str] = []
+    scheduler.run(scheduler.share("a"), steps("a", 2, clock, done))
+    assert done == ["a", "a"]
+    assert not loop.soon
+
+
+def test_the_rest_of_long_work_waits_in_line(clock, loop, scheduler):
+    done: list[str] = []
+    scheduler.run(scheduler.share("a"), steps("a", 50, clock, done))
+    assert 2 <= len(done) <= 4
+    assert len(scheduler) == 1
+    loop.run()
+    assert len(done) == 50
+    assert len(scheduler) == 0
+
+
+def test_who_has_used_much_waits_until_it_may_again(clock, loop, scheduler):
+    share = scheduler.share("a")
+    assert scheduler.begin(share, clock.now) is not None
+    clock.now += CREDIT_SECONDS * 1.5
+    scheduler.end(share, clock.now - CREDIT_SECONDS * 1.5, (0.0, 0.0))
+    assert scheduler.begin(share, clock.now) is None
+    clock.now += CREDIT_SECONDS / LIGHT_PART
+    assert scheduler.begin(share, clock.now) is not None
+
+
+def test_a_turn_of_the_loop_ends_after_a_moment_and_shares_take_turns(clock, loop, scheduler):
+    done: list[str] = []
+    for name in "ab":
+        scheduler.run(heavy(scheduler, clock, name), steps(name, 30, clock, done))
+    assert done == []
+    while scheduler:
+        before = len(done)
+        loop.turn()
+        assert len(done) - before <= 3
+    assert abs(done[:30].count("a") - 15) <= 3
+    assert len(done) == 60
+
+
+def test_a_share_has_one_turn_however_many_requests_it_has(clock, loop, scheduler):
+    done: list[str] = []
+    hostile = heavy(scheduler, clock, "hostile")
+    for _ in range(100):
+        scheduler.run(hostile, steps("hostile", 30, clock, done))
+    scheduler.run(heavy(scheduler, clock, "honest"), steps("honest", 30, clock, done))
+    while "honest" not in done or done.count("honest") < 30:
+        loop.turn()
+    assert done.count("hostile") <= 40
+
+
+def test_who_is_alone_has_longer_turns(clock, loop, scheduler):
+    done: list[str] = []
+    scheduler.run(heavy(scheduler, clock, "a"), steps("a", 100, clock, done))
+    loop.turn()
+    assert len(done) > 8
+    scheduler.run(scheduler.share("b"), steps("b", 1, clock, done))
+    before = len(done)
+    loop.turn()
+    assert len(done) - before <= 3
+
+
+def test_work_begun_while_somebody_is_served_goes_on_in_that_time(clock, loop, scheduler):
+    done: list[str] = []
+    share = heavy(scheduler, clock, "a")
+
+    def outer() -> Generator[None]:
+        scheduler.run(share, steps("inner", 1, clock, done))
+        done.append("outer")
+        yield
+
+    scheduler.run(share, outer())
+    loop.turn()
+    assert done == ["inner", "outer"]
+
+
+# -- steps that are long
+
+
+def test_after_a_long_step_a_share_rests_while_others_are_served(clock, loop):
+    rests: list[tuple[str, float, float]] = []
+    scheduler = Turns(loop, lambda share, step, rest: rests.append((share.name, step, rest)))
+    done: list[str] = []
+    hostile = heavy(scheduler, clock, "hostile")
+    scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
+    scheduler.run(hostile, steps("hostile", 3, clock, done, seconds=0.05))
+    loop.turn()
+    assert done == ["honest", "hostile"]
+    assert [name for name, _, _ in rests] == ["hostile"]
+    rest = rests[0][2]
+    assert 4 < rest <= 5
+    clock.now += rest - 0.1
+    loop.turn()
+    assert done.count("hostile") == 1
+    clock.now += 0.2
+    scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
+    loop.turn()
+    loop.turn()
+    assert done.count("hostile") == 2
+    assert scheduler.rests == 2
+
+
+def test_who_is_alone_does_not_rest(clock, loop, scheduler):
+    done: list[str] = []
+    scheduler.run(heavy(scheduler, clock, "a"), steps("a", 3, clock, done, seconds=0.05))
+    loop.run()
+    assert len(done) == 3
+    assert scheduler.rests == 0
+
+
+def test_a_machine_that_was_slow_is_not_held_against_anybody(clock, loop, scheduler):
+    done: list[str] = []
+    scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
+
+    def interrupted() -> Generator[None]:
+        for _ in range(3):
+            clock.now += 0.05
+            clock.idle += 0.05
+            done.append("a")
+            yield
+
+    scheduler.run(heavy(scheduler, clock, "a"), interrupted())
+    loop.run()
+    assert done.count("a") == 3
+    assert scheduler.rests == 0
+
+
+def test_long_steps_at_once_are_measured_from_the_second_on(clock, loop, scheduler):
+    done: list[str] = []
+    for seconds in (0.01, 0.01):
+        scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
+        clock.now += 1
+        scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
+        scheduler.run(scheduler.share("hostile"), steps("hostile", 1, clock, done, seconds))
+    assert scheduler.rests == 1
+    scheduler.run(scheduler.share("hostile"), steps("hostile", 1, clock, done))
+    assert done.count("hostile") == 2, "it rests"
+
+
+# -- what is waited for, and what fails
+
+
+def test_who_waits_for_something_holds_up_nobody_and_goes_on_when_it_is_there(clock, loop, scheduler):
+    done: list[str] = []
+    resumes: list[Callable[[], None]] = []
+
+    class Elsewhere:
+        def begin(self, resume: Callable[[], None]) -> bool:
+            resumes.append(resume)
+            return True
+
+    def waiting() -> Generator[Elsewhere]:
+        yield Elsewhere()
+        done.append("came back")
+
+    scheduler.run(scheduler.share("a"), waiting())
+    scheduler.run(scheduler.share("a"), steps("other", 1, clock, done))
+    assert done == ["other"]
+    resumes[0]()
+    loop.turn()
+    assert done == ["other", "came back"]
+
+
+def test_one_at_a_time_holds_what_is_large_in_the_order_they_came(clock, loop, scheduler):
+    once, holding, most, order = OneAtATime(), 0, 0, []
+
+    def unfolding(number: int) -> Generator[OneAtATime | None]:
+        nonlocal holding, most
+        yield once
+        try:
+            holding += 1
+            most = max(most, holding)
+            for _ in range(5):
+                clock.now += STEP
+                yield None
+            order.append(number)
+            holding -= 1
+        finally:
+            once.release()
+
+    for number in range(6):
+        scheduler.run(scheduler.share(f"{number % 3}"), unfolding(number))
+    loop.run()
+    assert (most, holding) == (1, 0)
+    assert order == list(range(6))
+
+
+def test_what_fails_is_told_and_the_others_go_on(clock, loop, scheduler, caplog):
+    done: list[str] = []
+    failed: list[str] = []
+
+    def broken() -> Generator[None]:
+        clock.now += 3 * STEP
+        yield
+        raise ValueError("a bug")
+
+    scheduler.run(heavy(scheduler, clock, "a"), broken(), lambda: failed.append("told"))
+    scheduler.run(heavy(scheduler, clock, "b"), steps("b", 5, clock, done))
+    loop.run()
+    assert failed == ["told"]
+    assert "a request failed while it took its turns" in caplog.text
+    scheduler.add(heavy(scheduler, clock, "a"), broken())
+    scheduler.add(heavy(scheduler, clock, "b"), steps("b", 5, clock, done))
+    with pytest.raises(ValueError, match="a bug"):
+        loop.run()
+    loop.run()
+    assert len(done) == 10
+
+
+def test_after_the_end_nothing_is_begun_any_more(clock, loop, scheduler):
+    done: list[str] = []
+    work = steps("a", 5, clock, done)
+    scheduler.add(heavy(scheduler, clock, "a"), work)
+    scheduler.stop()
+    scheduler.add(scheduler.share("b"), steps("b", 5, clock, done))
+    loop.turn()
+    assert (done, len(scheduler)) == ([], 0)
+    assert next(work, "closed") == "closed"
+
+
+def test_shares_that_used_nothing_lately_are_forgotten(clock, scheduler, monkeypatch):
+    monkeypatch.setattr(turns, "_MOST_SHARES", 10)
+    spent = heavy(scheduler, clock, "spent")
+    for number in range(100):
+        clock.now += 0.001
+        scheduler.share(f"principal {number}").is_light(clock.now)
+    assert scheduler.share("spent") is spent
+    assert len(scheduler._shares) <= 12
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nobody_is_kept_waiting_by_others_for_more_than_their_part_whatever_they_do(seed, clock, loop):
+    """Random work of many shares: nothing is lost, no turn is long but for a step, and heavy shares get equal parts."""
+    rng = random.Random(seed)
+    scheduler = Turns(loop)
+    done: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
+    longest_turn = 0.0
+
+    def work(name: str, costs: list[float]) -> Generator[None]:
+        for cost in costs:
+            clock.now += cost
+            done[name] += 1
+            yield
+
+    for _ in range(300):
+        name = rng.choice("abcde")
+        costs = [rng.choice((STEP / 4, STEP, 0.002)) for _ in range(rng.randrange(1, 30))]
+        wanted[name] += len(costs)
+        begin = scheduler.add if rng.random() < 0.5 else scheduler.run
+        begin(scheduler.share(name), work(name, costs))
+        before = clock.now
+        loop.turn()
+        longest_turn = max(longest_turn, clock.now - before)
+        clock.now += rng.choice((0, 0, 0.01))
+    while loop.turn() or loop.later:
+        if not loop.soon:
+            clock.now += MOST_REST_SECONDS
+    assert done == wanted
+    assert longest_turn <= turns.LONE_TURN_SECONDS + 0.002 + 1e-9
+    assert len(scheduler) == 0
