@@ -70,7 +70,7 @@ def _about_connections(server: BrokerServer) -> Iterator[Family]:
         refused.add(node.connections.refused, node=node.id)
     yield connections
     yield refused
-    rests = Family("seamark_rests_total", "counter", "Times that a client was not served for a while, for the others.")
+    rests = Family("seamark_rests_total", "counter", "Delays imposed on clients whose requests blocked others.")
     rests.add(server.turns.rests)
     yield rests
     counts = server.security.counts

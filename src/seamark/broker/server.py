@@ -118,10 +118,10 @@ class BrokerServer:
 
     def _tell_rest(self, share: Share, step_seconds: float, rest_seconds: float) -> None:
         sentence = (
-            f"kept everybody else waiting for {step_seconds * 1000:.0f} ms at one go and is not served for "
-            f"{rest_seconds:.1f} s: it may ask for less with each request"
+            f"one request blocked all other clients for {step_seconds * 1000:.0f} ms; the next ones are delayed by "
+            f"{rest_seconds:.1f} s (send smaller requests)"
         )
-        self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name} ")
+        self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name}: ")
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
