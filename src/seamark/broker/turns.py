@@ -5,8 +5,9 @@ where nobody has to log in, and the broker for work of its own. A share that has
 All other work waits in its share's line. Work is a generator whose steps are short; each turn of the loop takes steps
 for a moment, of one share after another, however many connections and requests a share has.
 
-A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS`` its share rests for a hundred times as long
-if others are being served too: so one share makes them wait for about a hundredth of the time, whatever it asks for.
+A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS``, and was not the first such in a while, its
+share rests for a hundred times as long if others are being served too: so one share makes them wait for about a
+hundredth of the time, whatever it asks for.
 
 A generator yields None where it may be interrupted, or a ``Wait`` for something that is done elsewhere.
 """
@@ -26,7 +27,7 @@ _log = readable_logger("seamark.broker")
 # What a share that has used little may take of one turn before the rest of its work waits in line.
 FIRST_SECONDS = 0.001
 # What all lines together take of one turn: while several shares are being served, and while there is only one.
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 LONE_TURN_SECONDS = 0.004
 # A share is served at once while it uses less than this part of the loop's time, not counting a short while.
 LIGHT_PART = 0.1
@@ -36,6 +37,8 @@ REST_FACTOR = 100
 MOST_REST_SECONDS = 10.0
 # For so long after another share was served nobody is alone.
 _COMPANY_SECONDS = 1.0
+# A long step is held against a share for so long. One alone may have been the first use of something.
+_SUSPECT_SECONDS = 60.0
 # Shares of principals and addresses that are remembered; beyond them those go that have used nothing lately.
 _MOST_SHARES = 10_000
 
@@ -51,7 +54,7 @@ Steps = Generator[Wait | None]
 class Share:
     """One user of the loop; ``name`` is for the log."""
 
-    __slots__ = ("_refilled_at", "credit", "is_measured_until", "is_ready", "is_resting", "line", "name")
+    __slots__ = ("_refilled_at", "credit", "is_ready", "is_resting", "line", "name", "suspect_until")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -61,8 +64,8 @@ class Share:
         # Whether it is among those whose turn comes.
         self.is_ready = False
         self.is_resting = False
-        # Until when the processor time of each slice is looked at: one of them seemed long.
-        self.is_measured_until = 0.0
+        # There was a long step, and until then another one is one too many.
+        self.suspect_until = 0.0
 
     def is_light(self, now: float) -> bool:
         credit = self.credit + (now - self._refilled_at) * LIGHT_PART
@@ -129,7 +132,7 @@ class Turns:
         """May the share be served at once? Then what this returns is handed to ``end``."""
         if not share.is_light(now):
             return None
-        mark = self._slice_ends, time.thread_time() if now < share.is_measured_until else 0.0
+        mark = self._slice_ends, time.thread_time() if now < share.suspect_until else 0.0
         self._slice_ends = now + FIRST_SECONDS
         return mark
 
@@ -143,8 +146,9 @@ class Turns:
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
             if processor_began:
                 self._look_at(share, time.thread_time() - processor_began - FIRST_SECONDS)
-            # It may have been the machine that was slow: processor time tells, from now on.
-            share.is_measured_until = now + 10 * MOST_REST_SECONDS
+            else:
+                # It may have been the machine that was slow: from now on processor time tells.
+                share.suspect_until = now + _SUSPECT_SECONDS
 
     def _note(self, share: Share, now: float) -> None:
         if share is not self._latest:
@@ -221,7 +225,8 @@ class Turns:
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._loop.call_soon(self._turn)
+            # Not in the loop's next turn: what has just arrived, and what it leads to at once, comes first.
+            self._loop.call_soon(self._loop.call_soon, self._turn)
 
     def _turn(self) -> None:
         self._is_planned = False
@@ -258,8 +263,14 @@ class Turns:
 
     def _look_at(self, share: Share, step_seconds: float) -> None:
         """A step is over that took that much longer than a slice may."""
-        if step_seconds <= LONG_STEP_SECONDS or share is self.own or not self._has_company(share, time.monotonic()):
-            return
+        now = time.monotonic()
+        was_suspect = now < share.suspect_until
+        if step_seconds > LONG_STEP_SECONDS:
+            share.suspect_until = now + _SUSPECT_SECONDS
+            if was_suspect and share is not self.own and self._has_company(share, now):
+                self._let_rest(share, step_seconds)
+
+    def _let_rest(self, share: Share, step_seconds: float) -> None:
         rest = min(step_seconds * REST_FACTOR, MOST_REST_SECONDS)
         self.rests += 1
         share.is_resting = True
