@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.broker.file_limits import most_open_segments
 from seamark.broker.log_replay import replay_headers
 from seamark.broker.rare_line import RareLine
 from seamark.readable_log import readable_logger
@@ -23,6 +24,7 @@ from seamark.storage.errors import StorageFailed, TooManyOpenFiles
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
 from seamark.storage.memory_filesystem import MemoryFilesystem
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
@@ -53,6 +55,7 @@ class LogStorage:
         self.directory = directory or "memory"
         self.is_in_memory = directory is None
         self.filesystem: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        self._open_files = OpenFiles(None if directory is None else most_open_segments())
         self.durability = Durability.OS if directory is None else durability
         self.acknowledges_at_once = self.durability is Durability.OS
         # A fault: every append fails as on a full disk.
@@ -77,6 +80,7 @@ class LogStorage:
             self.log_directory(partition.name),
             partition.topic.config.log_settings,
             now_ms=self._clock.now_ms(),
+            open_files=self._open_files,
         )
         if log.log_end > log.log_start:
             replay_headers(log, partition.producers, partition.epochs)
