@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.file_limits import most_open_segments
+from seamark.broker.fillable_disk import FillableDisk
 from seamark.broker.log_replay import replay_headers
 from seamark.broker.rare_line import RareLine
 from seamark.readable_log import readable_logger
@@ -54,11 +55,12 @@ class LogStorage:
     def __init__(self, directory: str | None, durability: Durability, clock: BrokerClock, timers: LoopTimers) -> None:
         self.directory = directory or "memory"
         self.is_in_memory = directory is None
-        self.filesystem: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        disk: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        self.filesystem = FillableDisk(disk, lambda: self.is_full)
         self._open_files = OpenFiles(None if directory is None else most_open_segments())
         self.durability = Durability.OS if directory is None else durability
         self.acknowledges_at_once = self.durability is Durability.OS
-        # A fault: every append fails as on a full disk.
+        # A fault: every write fails as on a full disk.
         self.is_full = False
         self._clock = clock
         self._timers = timers
