@@ -51,6 +51,7 @@ class RequestContext:
         "finish",
         "is_answer_dropped",
         "on_abandoned",
+        "on_end",
         "request",
         "request_bytes",
         "started",
@@ -80,6 +81,8 @@ class RequestContext:
         self.finish: Callable[[Any], Message] | None = None
         # Called once if the connection ends before the answer; what waits for this request may then forget it.
         self.on_abandoned: Callable[[], None] | None = None
+        # Called once when the answer is with the connection, or will never be.
+        self.on_end: Callable[[], None] | None = None
         # A fault: the request is handled, and the connection closed in place of the answer.
         self.is_answer_dropped = False
         self._is_answered = False
@@ -188,11 +191,20 @@ class RequestContext:
         callback, self.on_abandoned = self.on_abandoned, None
         if callback is not None and not self._is_answered:
             callback()
+        if self.on_end is not None:
+            self._end()
+
+    def _end(self) -> None:
+        callback, self.on_end = self.on_end, None
+        if callback is not None:
+            callback()
 
     def _answer(self, pieces: list[Any], size: int) -> None:
         if self._is_answered:
             raise AssertionError(f"{self.endpoint.api.name} was answered twice")
         self._is_answered = True
+        if self.on_end is not None:
+            self._end()
         if self.is_answer_dropped:
             self.connection.close("was to lose its answer")
         else:

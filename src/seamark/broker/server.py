@@ -18,6 +18,7 @@ from seamark.broker.broker_state import DirectoryLock
 from seamark.broker.cluster import Cluster, check_node_count
 from seamark.broker.dispatch import load_endpoints
 from seamark.broker.faults import Faults
+from seamark.broker.fetch_budget import FetchBudget
 from seamark.broker.listener import Listener, parse_address, parse_advertised
 from seamark.broker.log_lines import SETTING as LOG_FORMAT
 from seamark.broker.log_lines import LogLines
@@ -107,6 +108,7 @@ class BrokerServer:
         self.nodes: list[Node] = self.cluster.nodes
         for number, listener in enumerate(listeners):
             self.nodes.append(Node(self, number, listener))
+        self.fetch_budget = FetchBudget(self.settings, self.nodes)
         self.upkeep = Upkeep(self)
         self._reopening = LogReopening(self.timers, lambda partition: not partition.is_deleted, self._reopened)
         # By place and kind of failure, when it was last told.
