@@ -19,13 +19,6 @@ class FillableDisk:
     def __init__(self, disk: Filesystem, is_full: Callable[[], bool]) -> None:
         self._disk = disk
         self._is_full = is_full
-        self.list = disk.list
-        self.exists = disk.exists
-        self.size = disk.size
-        self.rename = disk.rename
-        self.remove = disk.remove
-        self.remove_directory = disk.remove_directory
-        self.sync_directory = disk.sync_directory
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         if create:
@@ -36,6 +29,27 @@ class FillableDisk:
         if not self._disk.exists(directory):
             self.check_room(directory)
         self._disk.mkdir(directory)
+
+    def list(self, directory: str) -> list[str]:
+        return self._disk.list(directory)
+
+    def exists(self, path: str) -> bool:
+        return self._disk.exists(path)
+
+    def size(self, path: str) -> int:
+        return self._disk.size(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._disk.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._disk.remove(path)
+
+    def remove_directory(self, directory: str) -> None:
+        self._disk.remove_directory(directory)
+
+    def sync_directory(self, directory: str) -> None:
+        self._disk.sync_directory(directory)
 
     def check_room(self, path: str) -> None:
         """Raise ``DiskFull`` while the disk is full."""

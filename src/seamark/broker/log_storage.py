@@ -168,6 +168,9 @@ class LogStorage:
             self._plan_sync()
 
     def _finish_one(self, partition: Partition, work: PendingSync, error: StorageFailed | None) -> None:
+        if work.owner is not partition.log:
+            # The log was opened again meanwhile, which says by itself how much of it is durable.
+            error = None
         try:
             partition.log.finish_sync(work, error)
         except Exception as unexpected:  # noqa: BLE001 - the others of this sync must be told all the same
@@ -200,11 +203,11 @@ class LogStorage:
             self._waiting[partition] = left
             self.appended(partition)
 
-    def forget(self, partition: Partition) -> None:
-        """The partition is being deleted: whoever waits for it will not be served."""
+    def forget(self, partition: Partition, reason: str) -> None:
+        """What was appended may be gone, or soon will be: whoever waits for its sync waits in vain."""
         self._dirty.pop(partition, None)
         for _, callback in self._waiting.pop(partition, ()):
-            callback(StorageFailed(partition.name, None, "the topic was deleted"))
+            callback(StorageFailed(partition.name, None, reason))
 
     def delete_log(self, partition: Partition, log: Log) -> None:
         """Remove a log, or put it out of the way of a topic that is made under the same name."""

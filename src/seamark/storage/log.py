@@ -234,14 +234,15 @@ class Log:
         sealed = tuple(self._unsynced)
         calls = [segment.detached_sync() for segment in (*sealed, self._segments.active)]
         directory = self.directory if has_new_names else None
-        return PendingSync(self._filesystem, directory, calls, sealed, self._log_end, self._name_changes)
+        return PendingSync(self, self._filesystem, directory, calls, sealed, self._log_end, self._name_changes)
 
     def finish_sync(self, pending: PendingSync, error: StorageFailed | None = None) -> None:
         """Take note that ``pending`` has run, or with what error; one that lacked a descriptor is left to the next."""
-        is_put_off = isinstance(error, TooManyOpenFiles)
-        if error is not None and not is_put_off:
+        if pending.owner is not self or isinstance(error, TooManyOpenFiles):
+            return
+        if error is not None:
             self.stop_writes(f"a sync failed ({error})")
-        if is_put_off or self._stopped is not None or self._is_closed:
+        if self._stopped is not None or self._is_closed:
             return
         self._durable_end = max(self._durable_end, pending.end_offset)
         self._durable_name_changes = max(self._durable_name_changes, pending.name_changes)

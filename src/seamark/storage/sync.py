@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class PendingSync:
     """``run`` it once; everything below ``end_offset`` is then durable."""
 
-    __slots__ = ("_calls", "_filesystem", "directory", "end_offset", "name_changes", "sealed")
+    __slots__ = ("_calls", "_filesystem", "directory", "end_offset", "name_changes", "owner", "sealed")
 
     def __init__(
         self,
+        owner: object,
         filesystem: Filesystem,
         directory: str | None,
         calls: Sequence[Callable[[], None]],
@@ -29,6 +30,8 @@ class PendingSync:
         end_offset: int,
         name_changes: int,
     ) -> None:
+        # The log that asked: one that was opened in its place has nothing to learn from it.
+        self.owner = owner
         self._filesystem = filesystem
         self.directory = directory
         self._calls = calls
