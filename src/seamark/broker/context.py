@@ -9,10 +9,11 @@ An answer that may be long is written in slices, so that others are served meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from seamark.broker.answers_in_progress import SHORT_BYTES
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.slices import Chunks
 from seamark.broker.turns import Steps
@@ -125,18 +126,24 @@ class RequestContext:
         pieces[0] = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
         self._answer(pieces, size + 4)
 
-    def _write_in_slices(self, response: Message) -> Generator[None]:
+    def _write_in_slices(self, response: Message) -> Steps:
         """The steps of ``reply``. Elements may be made on the way, so errors of all kinds are met here."""
         chunks = Chunks()
-        limit = MAX_ANSWER_BYTES + self.endpoint.record_bytes(self.connection.node.settings)
+        node = self.connection.node
+        record_bytes = self.endpoint.record_bytes(node.settings)
+        limit = MAX_ANSWER_BYTES + record_bytes
+        noted_bytes = SHORT_BYTES
         try:
             for _ in encode_in_steps(response, self.version, chunks.pieces.append):
-                yield
+                yield None
                 if not self.connection.is_open:
                     return
                 chunks.join(_PIECES_PER_CHUNK)
                 if chunks.size > limit:
                     break
+                if chunks.size > noted_bytes and not record_bytes:
+                    noted_bytes = chunks.size
+                    yield node.answers_in_progress.grown(self, noted_bytes)
             chunks.join()
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
             _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
+from seamark.broker.answers_in_progress import AnswersInProgress
 from seamark.broker.broker_clock import BrokerClock
 from seamark.broker.broker_state import DirectoryLock
 from seamark.broker.cluster import Cluster, check_node_count
@@ -99,6 +100,7 @@ class BrokerServer:
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
         self.turns = Turns(loop, self._tell_rest)
+        self.answers_in_progress = AnswersInProgress()
         self.reading_thread = ReadingThread(loop)
         self.unfolding = OneAtATime()
         self._lock: DirectoryLock | None = None
