@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import resource
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +18,16 @@ from seamark.storage.real_filesystem import RealFilesystem
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from seamark.wire.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from tests.broker.test_command import PROGRAM, bootstrap_of
 from tests.broker.test_configs import SET, TOPIC, alter, describe
 from tests.broker.test_syncing import COMMIT, wait_for_commit
-from tests.support.broker_driver import Client, batch_of, fresh_name
+from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, read_records
 from tests.support.capture import Wire
 
+PARTITIONS = 500
+# Thousands of logs are made and closed in seconds when the disk need not be waited for, which is not tested here.
+WITHOUT_SYNCS = "import os; os.fsync = lambda descriptor: os.fstat(descriptor)"
 REFUSED = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -141,18 +147,24 @@ def test_who_waits_for_a_sync_waits_until_there_is_a_descriptor(tmp_path, shorta
         assert caplog.text.count("as soon as there is a file descriptor again") == 1
 
 
-def test_a_crowd_of_silent_connections_keeps_nobody_from_being_served(tmp_path):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+def limited_broker(data, files, prelude=""):
+    """The command ``seamark broker`` in a process that may have so many files open."""
 
-    arguments = ["broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "-o", "offsets.topic.num.partitions=1"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    arguments = ["broker", "--listen", "127.0.0.1:0", "--data", str(data), "-o", "offsets.topic.num.partitions=1"]
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{prelude}\n{PROGRAM}", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=limit,
     )
+
+
+def test_a_crowd_of_silent_connections_keeps_nobody_from_being_served(tmp_path):
+    process = limited_broker(tmp_path, 64)
     crowd = []
     with process:
         bootstrap = bootstrap_of(process)
@@ -174,6 +186,53 @@ def test_a_crowd_of_silent_connections_keeps_nobody_from_being_served(tmp_path):
             _, errors = process.communicate(timeout=30)
     assert "takes no more writes" not in errors
     assert "Traceback" not in errors
+
+
+def test_a_thousand_partitions_are_written_read_and_found_again_with_128_descriptors(tmp_path):
+    topics = {"wide": "1000000", "tiny": "100"}
+    expected = {(name, index): [b"0", b"1"] for name in topics for index in range(PARTITIONS)}
+    for run, end in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)):
+        with limited_broker(tmp_path, 128, WITHOUT_SYNCS) as process:
+            crowd = []
+            try:
+                bootstrap = bootstrap_of(process)
+                with Client(bootstrap) as client:
+                    if run == 0:
+                        for name, segment_bytes in topics.items():
+                            assert client.create_topic(name, PARTITIONS, segment_bytes=segment_bytes).error_code == 0
+                        for turn in range(2):
+                            assert produce_everywhere(client, topics, b"%d" % turn) == {0}
+                    assert values_everywhere(client, expected) == expected
+                    assert len(list(Path(f"/proc/{process.pid}/fd").iterdir())) <= 80
+                    crowd += [Client(bootstrap) for _ in range(30)]
+                    assert all(each.fetch("wide").error_code == 0 for each in crowd), "there is room for connections"
+            finally:
+                for each in crowd:
+                    each.__exit__(None, None, None)
+                process.send_signal(end)
+                _, errors = process.communicate(timeout=60)
+        assert "Too many open files" not in errors
+        assert "Traceback" not in errors
+
+
+def produce_everywhere(client, topics, value):
+    """One request for all partitions; the error codes that came back."""
+    batches = [ProduceRequestPartition(index=index, records=batch_of(value)) for index in range(PARTITIONS)]
+    data = [ProduceRequestTopic(name=name, partition_data=batches) for name in topics]
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data)
+    answer = client.ask(request, 12)
+    return {each.error_code for topic in answer.responses for each in topic.partition_responses}
+
+
+def values_everywhere(client, wanted):
+    found = {each: [] for each in wanted}
+    for _ in range(2):
+        answer = client.ask(fetch_request({each: len(values) for each, values in found.items()}), 12)
+        for topic in answer.responses:
+            for each in topic.partitions:
+                assert each.error_code == 0
+                found[topic.topic, each.partition_index] += [record.value for record in read_records(each.records)]
+    return found
 
 
 def test_what_reads_compressed_batches_is_loaded_before_clients_can_take_the_descriptors():

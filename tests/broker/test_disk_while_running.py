@@ -200,21 +200,29 @@ def test_who_asks_for_a_coordinator_or_a_topic_that_cannot_be_made_may_ask_again
         assert client.metadata("made").topics[0].error_code == 0
 
 
+def create_rule(client):
+    rule = CreateAclsRequestCreation(
+        resource_type=2, resource_name="t", resource_pattern_type=3, principal="User:a", host="*", operation=3,
+        permission_type=3,
+    )  # fmt: skip
+    return client.ask(CreateAclsRequest(creations=[rule]), 3).results[0].error_code
+
+
+def rules(client):
+    every = DescribeAclsRequest(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1, resource_name_filter=None,
+        principal_filter=None, host_filter=None,
+    )  # fmt: skip
+    return client.ask(every, 3).resources
+
+
 def test_an_access_rule_that_could_not_be_stored_is_not_in_effect(tmp_path, disk):
     security = Security(super_users=["User:ANONYMOUS"])
     with Broker(data=tmp_path / "data", security=security) as broker, Client(broker.bootstrap) as client:
-        rule = CreateAclsRequestCreation(
-            resource_type=2, resource_name="t", resource_pattern_type=3, principal="User:a", host="*", operation=3,
-            permission_type=3,
-        )  # fmt: skip
-        every = DescribeAclsRequest(
-            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1, resource_name_filter=None,
-            principal_filter=None, host_filter=None,
-        )  # fmt: skip
-        before = client.ask(every, 3).resources
+        before = rules(client)
         disk.turn_read_only()
-        assert client.ask(CreateAclsRequest(creations=[rule]), 3).results[0].error_code == STORAGE_ERROR
-        assert client.ask(every, 3).resources == before
+        assert create_rule(client) == STORAGE_ERROR
+        assert rules(client) == before
         disk.come_back()
-        assert client.ask(CreateAclsRequest(creations=[rule]), 3).results[0].error_code == 0
-        assert len(client.ask(every, 3).resources) == len(before) + 1
+        assert create_rule(client) == 0
+        assert len(rules(client)) == len(before) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from seamark.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.support.broker_driver import Client, batch_of
+from tests.support.broker_driver import Client, batch_of, produce_request
 from tests.unit.broker.group_harness import ManualClock, ManualTimers
 
 COMMIT = OffsetCommitRequest(
@@ -115,3 +116,29 @@ def test_nothing_is_synced_once_the_storage_is_closed(tmp_path):
     clock.advance(10)
     timers.fire_due()
     assert storage._dirty == {partition: None}
+
+
+def test_who_waits_for_a_sync_of_a_log_that_is_opened_again_is_told_and_later_records_count_by_themselves(
+    broker, client, monkeypatch
+):
+    is_held, may_go_on = threading.Event(), threading.Event()
+    run = PendingSync.run
+
+    def hold(work):
+        is_held.set()
+        assert may_go_on.wait(30)
+        run(work)
+
+    monkeypatch.setattr(PendingSync, "run", hold)
+    request = produce_request("t", batch_of(b"lost"))
+    client.send(request, 12)
+    assert is_held.wait(30)
+    partition = broker._server.cluster.topics["t"].partitions[0]
+    broker._call(lambda: partition.log.stop_writes("a write could not be undone"))
+    broker._call(partition.reopen)
+    refused = client.receive(request, 12).responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    may_go_on.set()
+    stored = client.produce("t", batch_of(b"next"))
+    assert (stored.error_code, stored.base_offset) == (0, 1)
+    assert partition.log.durable_end == partition.log.log_end == 2

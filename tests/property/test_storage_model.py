@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.storage import Log, LogSettings, MemoryFilesystem
+from seamark.storage import Log, LogSettings, MemoryFilesystem, OpenFiles
 from seamark.wire.records import Codec, Record, encode_batch
 from tests.unit.storage.crashing_disk import CrashingDisk, PowerLost
 from tests.unit.storage.log_readers import read_all
@@ -32,23 +32,47 @@ class Life:
             retention_ms=-1,
             delete_retention_ms=self.rng.choice([0, 100]),
         )
+        self.open_files = OpenFiles(self.rng.choice([None, 1, 2, 3]))
         self.now_ms = 1000
         self.written: dict[int, Record] = {}
         self.was_compacted = False
-        self.log = Log.open(disk, DIRECTORY, self.settings, now_ms=self.now_ms)
+        self.log = self.opened()
         self.log_start = 0
         self.log_end = 0
         self.durable_end = 0
         # The largest start that was ever asked for: an answer may be lost with a crash, its effect must not be undone.
         self.log_start_asked = 0
 
+    def opened(self) -> Log:
+        return Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms, open_files=self.open_files)
+
     def step(self) -> None:
         self.now_ms += self.rng.randrange(20)
         action = self.rng.choices(
-            ["append", "sync", "roll", "compact", "retain", "delete_records", "reopen", "abort_compaction"],
-            [12, 3, 2, 2, 1, 1, 1, 1],
+            [
+                *("append", "sync", "sync_apart", "lose_files", "roll", "compact", "retain"),
+                *("delete_records", "reopen", "abort_compaction"),
+            ],
+            [12, 2, 2, 3, 2, 2, 1, 1, 1, 1],
         )[0]
         getattr(self, action)()
+
+    def lose_files(self) -> None:
+        self.open_files.shrink_to(self.rng.randrange(2))
+        if self.open_files.most is not None:
+            assert len(self.open_files) <= self.open_files.most
+
+    def sync_apart(self) -> None:
+        """A sync on another thread: the log goes on between its beginning and its end."""
+        pending = self.log.begin_sync()
+        if pending is None:
+            return
+        for _ in range(self.rng.randrange(4)):
+            getattr(self, self.rng.choice(["append", "lose_files", "roll", "retain", "sync", "compact"]))()
+        pending.run()
+        self.log.finish_sync(pending)
+        self.durable_end = max(self.durable_end, pending.end_offset)
+        assert self.log.durable_end >= self.durable_end
 
     def append(self) -> None:
         batches = b""
@@ -115,11 +139,11 @@ class Life:
     def reopen(self) -> None:
         self.log.close()
         self.durable_end = self.log_end
-        self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
+        self.log = self.opened()
 
     def crash(self) -> None:
         self.disk = self.disk.after_crash()
-        self.log = Log.open(self.disk, DIRECTORY, self.settings, now_ms=self.now_ms)
+        self.log = self.opened()
         # A start that was stored outlives the records it stands behind.
         smallest = max(self.durable_end, self.log_start)
         largest = max(self.log_end, getattr(self, "log_end_possible", 0), self.log_start_asked)

@@ -5,7 +5,7 @@ import pytest
 from seamark.coordinator import commits, pending, rebalancing, replay, shard_state, static_members, syncing
 from seamark.coordinator.groups import Group
 from seamark.simulation import LifetimeFailed, run_lifetime
-from seamark.storage import compaction, log
+from seamark.storage import compaction, log, segment
 from seamark.wire.error_codes import ErrorCode
 
 
@@ -86,6 +86,10 @@ def never_sync(monkeypatch):
     monkeypatch.setattr("seamark.storage.sync.PendingSync.run", lambda pending: None)
 
 
+def never_sync_files_that_were_given_up(monkeypatch):
+    monkeypatch.setattr(segment.Segment, "_sync_by_name", lambda segment: None)
+
+
 def compact_away(monkeypatch):
     monkeypatch.setattr(
         compaction.Survivors, "of_dirty", lambda survivors, content: iter(((b"", True),) if content else ())
@@ -119,6 +123,7 @@ def lose_an_append(monkeypatch):
         ("calm", forget_records),
         ("calm", keep_old_generation),
         ("commit-durability", never_sync),
+        ("commit-durability", never_sync_files_that_were_given_up),
         ("random", compact_away),
         ("crashes", lose_an_append),
     ],

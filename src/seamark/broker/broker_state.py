@@ -33,28 +33,28 @@ class BrokerState:
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
-        self._path = f"{directory}/{STATE_FILE}"
+        self.path = f"{directory}/{STATE_FILE}"
         self._directory = directory
         self.sections: dict[str, Any] = {}
 
     def load(self) -> bool:
         """Read the file; False when there is none. Raises ``UnknownFormat`` for one that is not ours to read."""
         self._filesystem.mkdir(self._directory)
-        remove_if_there(self._filesystem, f"{self._path}.tmp")
-        if not self._filesystem.exists(self._path):
+        remove_if_there(self._filesystem, f"{self.path}.tmp")
+        if not self._filesystem.exists(self.path):
             return False
-        content = read_whole(self._filesystem, self._path)
+        content = read_whole(self._filesystem, self.path)
         head, _, body = content.partition(b"\n")
         words = head.split()
         if len(words) != 4 or words[0] != b"seamark-broker":
-            raise UnknownFormat(self._path, 0, f"this is not the state of a Seamark broker; {_REMEDY}")
+            raise UnknownFormat(self.path, 0, f"this is not the state of a Seamark broker; {_REMEDY}")
         if words[1] != str(FORMAT_VERSION).encode():
             raise UnknownFormat(
-                self._path, 0, f"format {words[1].decode('ascii', 'replace')} is not known, only {FORMAT_VERSION} is"
+                self.path, 0, f"format {words[1].decode('ascii', 'replace')} is not known, only {FORMAT_VERSION} is"
             )
         if words[3] != f"{crc32c(body):08x}".encode():
             raise UnknownFormat(
-                self._path, len(head) + 1, f"the content is damaged: its checksum is another one; {_REMEDY}"
+                self.path, len(head) + 1, f"the content is damaged: its checksum is another one; {_REMEDY}"
             )
         self.sections = json.loads(body)
         return True
@@ -65,7 +65,7 @@ class BrokerState:
         others = json.dumps({name: section for name, section in self.sections.items() if name != _TOPICS})
         body = f'{others[:-1]}, "{_TOPICS}": {{{", ".join(topics)}}}}}'.encode()
         head = f"seamark-broker {FORMAT_VERSION} crc32c {crc32c(body):08x}\n".encode()
-        unfinished = f"{self._path}.tmp"
+        unfinished = f"{self.path}.tmp"
         file = self._filesystem.open(unfinished, create=True)
         try:
             file.truncate(0)
@@ -73,7 +73,7 @@ class BrokerState:
             file.sync()
         finally:
             file.close()
-        self._filesystem.rename(unfinished, self._path)
+        self._filesystem.rename(unfinished, self.path)
         self._filesystem.sync_directory(self._directory)
 
 

@@ -71,6 +71,8 @@ class Cluster:
         self._config_without_own = self._new_config({})
         self._next_producer_id = 0
         self._producer_id_limit = 0
+        # Whether the state file is older than what it is to hold.
+        self._is_behind = False
         settings.watch(self._settings_changed)
 
     # -- lookups
@@ -271,16 +273,23 @@ class Cluster:
     def node_started(self, node: Node) -> None:
         _log.info("node %d serves at %s", node.id, node.bootstrap)
         if self.leadership.settle(self.partitions()):
-            self.save()
+            self._save_leaders()
 
     def node_stopped(self, node: Node) -> None:
         _log.info("node %d stopped", node.id)
         if self.leadership.settle(self.partitions()):
+            self._save_leaders()
+
+    def _save_leaders(self) -> None:
+        """Store who leads now; a disk that fails must not leave a node between running and stopped."""
+        try:
             self.save()
+        except StorageFailed as error:
+            _log.error("who leads which partition is not stored yet, and will be with the next change: %s", error)
 
     def rebalance_leaders(self) -> None:
         """Give partitions back to their preferred leaders, as Kafka does from time to time."""
-        if self.leadership.bring_home(self.partitions()):
+        if self.leadership.bring_home(self.partitions()) or self._is_behind:
             self.save()
 
     def move_leader(self, partition: Partition, node_id: int) -> None:
@@ -313,9 +322,15 @@ class Cluster:
     # -- what outlives the process
 
     def save(self) -> None:
-        """Make topics and ids durable; in memory there is nothing to do."""
+        """Make topics and ids durable; in memory there is nothing to do, unless that is to look full."""
+        self._is_behind = True
         if self.storage.is_in_memory:
-            return
+            self.storage.filesystem.check_room(self.state.path)
+        else:
+            self._write_state()
+        self._is_behind = False
+
+    def _write_state(self) -> None:
         self.state.sections["cluster_id"] = self.cluster_id
         self.state.sections["producer_id_limit"] = self._producer_id_limit
         self.state.sections["settings"] = self.settings.dynamic

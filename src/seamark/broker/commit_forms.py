@@ -107,6 +107,7 @@ class RepeatedCommit(RequestContext):
         self.request_bytes = form.size - 4
         self.finish = form.finish
         self.on_abandoned = None
+        self.on_end = None
         self.is_answer_dropped = False
         self._is_answered = False
         self._form = form

@@ -34,7 +34,7 @@ STANDSTILL_SECONDS = 30.0
 LEAST_BYTES_PER_SECOND = 1 << 16
 # What is held of the requests of all clients together that are not logged in, where they have to be.
 MAX_UNKNOWN_BYTES = 16 << 20
-# Answers that all clients together have not read.
+# Answers that all clients together have not read; twice ``fetch.max.bytes`` where that is more.
 MAX_UNREAD_BYTES = 128 << 20
 # Closed connections that may still send what they had, and how long they may take; more are cut off.
 MAX_LINGERING = 100
@@ -59,7 +59,7 @@ class Connections:
         self._held_of_unknown = HeldBytes(lambda: MAX_UNKNOWN_BYTES, node.clock.real_monotonic)
         # Bytes that clients have not read, the longest standstill first.
         self._unread: dict[Connection, int] = {}
-        self._unread_bytes = 0
+        self.unread_bytes = 0
         self._lingering: set[asyncio.Transport] = set()
         self.refused = 0
         self._shortage = RareLine(_log, node.clock)
@@ -113,7 +113,7 @@ class Connections:
             self._strangers.pop(connection, None)
             self._held.take_out(connection)
             self._held_of_unknown.take_out(connection)
-            self._unread_bytes -= self._unread.pop(connection, 0)
+            self.unread_bytes -= self._unread.pop(connection, 0)
             self._per_host[connection.peer_host] -= 1
             if not self._per_host[connection.peer_host]:
                 del self._per_host[connection.peer_host]
@@ -163,13 +163,14 @@ class Connections:
         if connection.stalled_since is None:
             connection.stalled_since = self._node.clock.real_monotonic()
             self._unread[connection] = unread_bytes
-            self._unread_bytes += unread_bytes
-        while self._unread_bytes > MAX_UNREAD_BYTES:
+            self.unread_bytes += unread_bytes
+        most = max(MAX_UNREAD_BYTES, 2 * self._node.settings["fetch.max.bytes"])
+        while self.unread_bytes > most:
             next(iter(self._unread)).abort("did not read its answers, and others do not either")
 
     def reads_again(self, connection: Connection) -> None:
         connection.stalled_since = None
-        self._unread_bytes -= self._unread.pop(connection, 0)
+        self.unread_bytes -= self._unread.pop(connection, 0)
 
     def let_linger(self, transport: asyncio.Transport) -> None:
         """Give a connection that is being closed some time to send what it had; too many of these get none."""

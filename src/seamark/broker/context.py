@@ -9,10 +9,11 @@ An answer that may be long is written in slices, so that others are served meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from seamark.broker.answers_in_progress import SHORT_BYTES
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.slices import Chunks
 from seamark.broker.turns import Steps
@@ -51,6 +52,7 @@ class RequestContext:
         "finish",
         "is_answer_dropped",
         "on_abandoned",
+        "on_end",
         "request",
         "request_bytes",
         "started",
@@ -80,6 +82,8 @@ class RequestContext:
         self.finish: Callable[[Any], Message] | None = None
         # Called once if the connection ends before the answer; what waits for this request may then forget it.
         self.on_abandoned: Callable[[], None] | None = None
+        # Called once when the answer is with the connection, or will never be.
+        self.on_end: Callable[[], None] | None = None
         # A fault: the request is handled, and the connection closed in place of the answer.
         self.is_answer_dropped = False
         self._is_answered = False
@@ -122,18 +126,24 @@ class RequestContext:
         pieces[0] = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
         self._answer(pieces, size + 4)
 
-    def _write_in_slices(self, response: Message) -> Generator[None]:
+    def _write_in_slices(self, response: Message) -> Steps:
         """The steps of ``reply``. Elements may be made on the way, so errors of all kinds are met here."""
         chunks = Chunks()
-        limit = MAX_ANSWER_BYTES + self.endpoint.record_bytes(self.connection.node.settings)
+        node = self.connection.node
+        record_bytes = self.endpoint.record_bytes(node.settings)
+        limit = MAX_ANSWER_BYTES + record_bytes
+        noted_bytes = SHORT_BYTES
         try:
             for _ in encode_in_steps(response, self.version, chunks.pieces.append):
-                yield
+                yield None
                 if not self.connection.is_open:
                     return
                 chunks.join(_PIECES_PER_CHUNK)
                 if chunks.size > limit:
                     break
+                if chunks.size > noted_bytes and not record_bytes:
+                    noted_bytes = chunks.size
+                    yield node.answers_in_progress.grown(self, noted_bytes)
             chunks.join()
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
             _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)
@@ -188,11 +198,20 @@ class RequestContext:
         callback, self.on_abandoned = self.on_abandoned, None
         if callback is not None and not self._is_answered:
             callback()
+        if self.on_end is not None:
+            self._end()
+
+    def _end(self) -> None:
+        callback, self.on_end = self.on_end, None
+        if callback is not None:
+            callback()
 
     def _answer(self, pieces: list[Any], size: int) -> None:
         if self._is_answered:
             raise AssertionError(f"{self.endpoint.api.name} was answered twice")
         self._is_answered = True
+        if self.on_end is not None:
+            self._end()
         if self.is_answer_dropped:
             self.connection.close("was to lose its answer")
         else:

@@ -34,9 +34,11 @@ DEBUGGING_CONSUMER = -2
 class FetchRead:
     """What one pass over the partitions of a fetch gave."""
 
-    __slots__ = ("byte_count", "is_final", "left", "moved", "outcomes", "partitions")
+    __slots__ = ("byte_count", "is_final", "is_shortened", "left", "moved", "outcomes", "partitions")
 
     def __init__(self, max_bytes: int) -> None:
+        # Whether less may be given than the client asks for, because others hold too much.
+        self.is_shortened = False
         # How many bytes may still be given.
         self.left = max_bytes
         self.outcomes: list[tuple[FetchedPartition, FetchResponsePartition]] = []
@@ -46,6 +48,12 @@ class FetchRead:
         self.byte_count = 0
         # An error or a divergence is told at once, however few bytes there are.
         self.is_final = False
+
+    def shorten(self, room_bytes: int) -> None:
+        """Give no more than that from here on."""
+        if room_bytes < self.left:
+            self.left = room_bytes
+            self.is_shortened = True
 
 
 class PartitionReader:
@@ -60,9 +68,10 @@ class PartitionReader:
         self._isolation = isolation_level
         self._replica_id = replica_id
 
-    def read(self, wanted: list[FetchedPartition], max_bytes: int) -> FetchRead:
+    def read(self, wanted: list[FetchedPartition], max_bytes: int, room_bytes: int) -> FetchRead:
         """Read all partitions in their order."""
         read = FetchRead(max_bytes)
+        read.shorten(room_bytes)
         for each in wanted:
             self.add(read, each)
         return read

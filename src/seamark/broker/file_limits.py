@@ -1,8 +1,8 @@
 """How many files the process may have open (RLIMIT_NOFILE), and what of that connections may take.
 
-Every connection is an open file, and so is the log of every partition that is written to. The last descriptors are
-kept for logs: whoever connects when no others are left is turned away, so that what is produced and committed can
-always be stored.
+Every connection is an open file, and so is each log that was written to lately: an eighth of the files at most, and as
+many again while a sync of theirs is under way. The last descriptors are kept for logs: whoever connects when no others
+are left is turned away, so that what is produced and committed can always be stored.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import resource
 # A connection costs a few kilobytes of memory as well; more than these must be asked for.
 MOST_CONNECTIONS_BY_DEFAULT = 10_000
 _LEAST_RESERVED, _MOST_RESERVED = 16, 256
+_LEAST_SEGMENTS, _MOST_SEGMENTS = 4, 4096
 _NO_LIMIT = 1 << 30
 
 
@@ -36,8 +37,13 @@ def descriptor_of(transport: asyncio.BaseTransport) -> int:
 
 
 def default_max_connections() -> int:
-    """What ``max.connections`` is where nobody says: half of the files, so that logs have the other half."""
+    """What ``max.connections`` is where nobody says: half of the files, so that the rest is there for logs."""
     return max(1, min(MOST_CONNECTIONS_BY_DEFAULT, open_file_limit() // 2))
+
+
+def most_open_segments() -> int:
+    """How many segments of all logs together keep their file open between two uses."""
+    return max(_LEAST_SEGMENTS, min(_MOST_SEGMENTS, open_file_limit() // 8))
 
 
 def raise_open_file_limit() -> None:

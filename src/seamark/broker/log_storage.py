@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.broker.file_limits import most_open_segments
+from seamark.broker.fillable_disk import FillableDisk
 from seamark.broker.log_replay import replay_headers
 from seamark.broker.rare_line import RareLine
 from seamark.readable_log import readable_logger
@@ -23,6 +25,7 @@ from seamark.storage.errors import StorageFailed, TooManyOpenFiles
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.log import Log
 from seamark.storage.memory_filesystem import MemoryFilesystem
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
@@ -52,10 +55,12 @@ class LogStorage:
     def __init__(self, directory: str | None, durability: Durability, clock: BrokerClock, timers: LoopTimers) -> None:
         self.directory = directory or "memory"
         self.is_in_memory = directory is None
-        self.filesystem: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        disk: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        self.filesystem = FillableDisk(disk, lambda: self.is_full)
+        self._open_files = OpenFiles(None if directory is None else most_open_segments())
         self.durability = Durability.OS if directory is None else durability
         self.acknowledges_at_once = self.durability is Durability.OS
-        # A fault: every append fails as on a full disk.
+        # A fault: every write fails as on a full disk.
         self.is_full = False
         self._clock = clock
         self._timers = timers
@@ -77,6 +82,7 @@ class LogStorage:
             self.log_directory(partition.name),
             partition.topic.config.log_settings,
             now_ms=self._clock.now_ms(),
+            open_files=self._open_files,
         )
         if log.log_end > log.log_start:
             replay_headers(log, partition.producers, partition.epochs)
@@ -162,6 +168,9 @@ class LogStorage:
             self._plan_sync()
 
     def _finish_one(self, partition: Partition, work: PendingSync, error: StorageFailed | None) -> None:
+        if work.owner is not partition.log:
+            # The log was opened again meanwhile, which says by itself how much of it is durable.
+            error = None
         try:
             partition.log.finish_sync(work, error)
         except Exception as unexpected:  # noqa: BLE001 - the others of this sync must be told all the same
@@ -194,11 +203,11 @@ class LogStorage:
             self._waiting[partition] = left
             self.appended(partition)
 
-    def forget(self, partition: Partition) -> None:
-        """The partition is being deleted: whoever waits for it will not be served."""
+    def forget(self, partition: Partition, reason: str) -> None:
+        """What was appended may be gone, or soon will be: whoever waits for its sync waits in vain."""
         self._dirty.pop(partition, None)
         for _, callback in self._waiting.pop(partition, ()):
-            callback(StorageFailed(partition.name, None, "the topic was deleted"))
+            callback(StorageFailed(partition.name, None, reason))
 
     def delete_log(self, partition: Partition, log: Log) -> None:
         """Remove a log, or put it out of the way of a topic that is made under the same name."""

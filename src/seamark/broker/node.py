@@ -33,8 +33,8 @@ _BACKLOG = 1024
 class Node:
     """Owned by the event loop's thread.
 
-    ``endpoints``, ``settings``, ``clock``, ``timers``, ``turns``, ``faults``, ``security``, ``log_limits`` and
-    ``cluster`` are shared by all nodes.
+    ``endpoints``, ``settings``, ``clock``, ``timers``, ``turns``, ``answers_in_progress``, ``faults``, ``security``,
+    ``log_limits`` and ``cluster`` are shared by all nodes.
     """
 
     # Set by ``node_parts``.
@@ -49,6 +49,7 @@ class Node:
         self.clock = server.clock
         self.timers = server.timers
         self.turns = server.turns
+        self.answers_in_progress = server.answers_in_progress
         self.faults = server.faults
         self.security = server.security
         self.log_limits = server.log_limits

@@ -169,6 +169,8 @@ class Partition:
         self._unannounced_bytes = 0
         self.epochs.begin(self.leader_epoch, self._log.log_end)
         self.changed()
+        # What they wait for may have been cut, and its offsets given to other records.
+        self._storage.forget(self, "the log was opened again")
 
     def close(self) -> None:
         """Sync and let the log go."""
@@ -178,7 +180,7 @@ class Partition:
     def retire(self) -> None:
         """The topic was deleted: nobody is served any more, while the log is still to be removed."""
         self.is_deleted = True
-        self._storage.forget(self)
+        self._storage.forget(self, "the topic was deleted")
         self.changed()
 
     def delete_log(self) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
+from seamark.broker.answers_in_progress import AnswersInProgress
 from seamark.broker.broker_clock import BrokerClock
 from seamark.broker.broker_state import DirectoryLock
 from seamark.broker.cluster import Cluster, check_node_count
 from seamark.broker.dispatch import load_endpoints
 from seamark.broker.faults import Faults
+from seamark.broker.fetch_budget import FetchBudget
 from seamark.broker.listener import Listener, parse_address, parse_advertised
 from seamark.broker.log_lines import SETTING as LOG_FORMAT
 from seamark.broker.log_lines import LogLines
@@ -98,6 +100,7 @@ class BrokerServer:
         self.clock = BrokerClock()
         self.timers = LoopTimers(loop, self.clock)
         self.turns = Turns(loop, self._tell_rest)
+        self.answers_in_progress = AnswersInProgress()
         self.reading_thread = ReadingThread(loop)
         self.unfolding = OneAtATime()
         self._lock: DirectoryLock | None = None
@@ -107,6 +110,7 @@ class BrokerServer:
         self.nodes: list[Node] = self.cluster.nodes
         for number, listener in enumerate(listeners):
             self.nodes.append(Node(self, number, listener))
+        self.fetch_budget = FetchBudget(self.settings, self.nodes)
         self.upkeep = Upkeep(self)
         self._reopening = LogReopening(self.timers, lambda partition: not partition.is_deleted, self._reopened)
         # By place and kind of failure, when it was last told.

@@ -24,7 +24,7 @@ from seamark.simulation.network import Network
 from seamark.simulation.partition_log import PartitionLog
 from seamark.simulation.requests import Request
 from seamark.simulation.transcript import Event
-from seamark.storage import Durability, Log, LogSettings, StorageFailed
+from seamark.storage import Durability, Log, LogSettings, OpenFiles, StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.records import Record as LogRecord
 from seamark.wire.records import encode_batch
@@ -66,6 +66,8 @@ class SimulatedBroker:
             PartitionLog(number, self, loop, rng, events, log_settings.durability)
             for number in range(offsets_partitions)
         ]
+        # So few that segments lose their files while they are written to, synced and compacted.
+        self.open_files = OpenFiles(1 + int(rng.random() * 3))
         self.coordinator = self._new_coordinator()
         self._timers: dict[TimerKey, int] = {}
         self._timer_number = 0
@@ -121,6 +123,7 @@ class SimulatedBroker:
     def start(self) -> None:
         """Begin another process: it listens at once and loads its partitions one after the other."""
         self.coordinator = self._new_coordinator()
+        self.open_files = OpenFiles(1 + int(self._rng.random() * 3))
         self.network.broker_life += 1
         self.network.is_broker_up = True
         self._events.append((self._loop.now_ms, "start", f"process {self.network.broker_life}"))
@@ -217,7 +220,13 @@ class SimulatedBroker:
         if shard.status is Status.UNLOADED:
             self.coordinator.begin_load(number)
         try:
-            log = Log.open(self.disk, f"offsets-{number}", self.log_settings, now_ms=self.now_ms)
+            log = Log.open(
+                self.disk,
+                f"offsets-{number}",
+                self.log_settings,
+                now_ms=self.now_ms,
+                open_files=self.open_files,
+            )
         except StorageFailed as error:
             self._events.append((self._loop.now_ms, "disk", str(error)))
             self._loop.call_later(300, self._begin_load, partition, partition.life)

@@ -16,13 +16,14 @@ from seamark.simulation.books import Batch
 from seamark.simulation.disk import Crashed
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.transcript import Event
-from seamark.storage import Durability, Log, PendingSync, StorageFailed
+from seamark.storage import Durability, Log, OpenFiles, PendingSync, StorageFailed
 
 
 class Shell(Protocol):
     """What a partition's log needs of its broker."""
 
     disk_delay_ms: int
+    open_files: OpenFiles
 
     @property
     def now_ms(self) -> int: ...
@@ -87,6 +88,7 @@ class PartitionLog:
     def acknowledge_later(self, batch: Batch) -> None:
         """The batch is written; acknowledge it when the durability allows."""
         self._unsettled.append(batch)
+        self._lose_files()
         delay_ms = self._shell.disk_delay_ms
         if self._durability is Durability.COMMIT:
             self._sync_soon()
@@ -96,6 +98,11 @@ class PartitionLog:
             self._loop.call_at(at_ms, self._acknowledge, self.life)
         else:
             self._loop.call_later(0, self._acknowledge, self.life)
+
+    def _lose_files(self) -> None:
+        """Now and then files are given up that others would need: those of segments that are not synced too."""
+        if self._rng.random() < 0.3:
+            self._shell.open_files.shrink_to(int(self._rng.random() * 2))
 
     def _acknowledge(self, life: int) -> None:
         if self.life == life and self._unsettled:
@@ -122,6 +129,7 @@ class PartitionLog:
         if pending is None:
             self._is_syncing = False
             return
+        self._lose_files()
         delay_ms = 1 + int(self._rng.random() * (self._shell.disk_delay_ms or 4))
         self._loop.call_later(delay_ms, self._end_sync, self.life, pending)
 

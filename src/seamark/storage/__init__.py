@@ -18,6 +18,7 @@ from seamark.storage.errors import (
 from seamark.storage.filesystem import File, Filesystem
 from seamark.storage.log import AppendResult, Log
 from seamark.storage.memory_filesystem import MemoryFilesystem
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability, LogSettings
 from seamark.storage.sync import PendingSync
@@ -35,6 +36,7 @@ __all__ = [
     "MemoryFilesystem",
     "MissingFile",
     "OffsetOutOfRange",
+    "OpenFiles",
     "PendingSync",
     "RealFilesystem",
     "StorageFailed",

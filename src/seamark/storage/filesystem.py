@@ -39,7 +39,7 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def sync(self) -> None:
-        """Return when everything written so far is durable."""
+        """Return when everything written to the file so far is durable, also by others that opened it and closed it."""
 
     def detached_sync(self) -> Callable[[], None]:
         """Return a call that does what ``sync`` does, to be made once, on any thread, even after ``close``."""

@@ -24,6 +24,7 @@ from seamark.storage.compaction import Cleaning
 from seamark.storage.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, TooManyOpenFiles, WritesStopped
 from seamark.storage.filesystem import Filesystem
 from seamark.storage.names import CLEANING_FILE, LOG_START_FILE
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.recovery import Recovered, recover, remove_log
 from seamark.storage.segment import Segment
 from seamark.storage.segments import Segments, remove_files
@@ -54,17 +55,21 @@ class Log:
     [b'a', b'b']
     """
 
-    def __init__(self, filesystem: Filesystem, directory: str, settings: LogSettings, found: Recovered) -> None:
+    def __init__(
+        self, filesystem: Filesystem, directory: str, settings: LogSettings, found: Recovered, open_files: OpenFiles
+    ) -> None:
         self._filesystem = filesystem
+        self._open_files = open_files
         self.directory = directory
         self.settings = settings
         self._segments = Segments(found.segments)
         self._log_start = found.log_start
         self._log_end = self._durable_end = self._segments.active.next_offset
         self._cleaning = found.cleaning
-        # Sealed segments that hold their file until their bytes are synced.
-        self._unsynced: list[Segment] = []
-        self._is_directory_dirty = False
+        # Sealed segments whose bytes are not synced yet, oldest first.
+        self._unsynced: dict[Segment, None] = {}
+        # How often the directory's names changed, and how many of the changes a sync made durable.
+        self._name_changes = self._durable_name_changes = 0
         self._may_be_marked_clean = True
         self._is_damaged = False
         self._is_compacting = False
@@ -72,13 +77,24 @@ class Log:
         self._stopped: str | None = None
 
     @classmethod
-    def open(cls, filesystem: Filesystem, directory: str, settings: LogSettings | None = None, *, now_ms: int) -> Log:
+    def open(
+        cls,
+        filesystem: Filesystem,
+        directory: str,
+        settings: LogSettings | None = None,
+        *,
+        now_ms: int,
+        open_files: OpenFiles | None = None,
+    ) -> Log:
         """Open a log, made new where there is none; what a crash or damage left is put right first.
 
+        All logs that share ``open_files`` keep together no more files open than it allows; None sets no limit.
         Raises ``UnknownFormat`` for a directory of another format and ``StorageFailed`` where the disk does not answer.
         """
         settings = settings or LogSettings()
-        return cls(filesystem, directory, settings, recover(filesystem, directory, settings, now_ms))
+        open_files = OpenFiles() if open_files is None else open_files
+        found = recover(filesystem, directory, settings, now_ms, open_files)
+        return cls(filesystem, directory, settings, found, open_files)
 
     @property
     def log_start(self) -> int:
@@ -167,7 +183,11 @@ class Log:
         self._log_end = next_offset
 
     def _undo_append(self, active: Segment, error: StorageFailed) -> None:
-        assert active.file is not None
+        if active.file is None:
+            # It could not be opened again, so nothing was written.
+            if not isinstance(error, TooManyOpenFiles):
+                self.stop_writes(f"the segment could not be opened again ({error})")
+            return
         try:
             active.file.truncate(active.size)
         except StorageFailed as second:
@@ -179,10 +199,10 @@ class Log:
         if active.size == 0:
             return active
         self._check_writable()
-        created = Segment.create(self._filesystem, self.directory, self._log_end, now_ms)
-        self._unsynced.append(active)
+        created = Segment.create(self._filesystem, self.directory, self._log_end, now_ms, self._open_files)
+        self._unsynced[active] = None
         self._segments.add(created)
-        self._is_directory_dirty = True
+        self._name_changes += 1
         return created
 
     # -- durability
@@ -208,26 +228,27 @@ class Log:
         Its ``run`` may be called on another thread while the owner goes on; then the owner calls ``finish_sync``.
         """
         self._check_writable()
-        if self._durable_end == self._log_end and not self._unsynced and not self._is_directory_dirty:
+        has_new_names = self._name_changes != self._durable_name_changes
+        if self._durable_end == self._log_end and not self._unsynced and not has_new_names:
             return None
         sealed = tuple(self._unsynced)
-        calls = [each.file.detached_sync() for each in (*sealed, self._segments.active) if each.file is not None]
-        directory = self.directory if self._is_directory_dirty else None
-        self._is_directory_dirty = False
-        return PendingSync(self._filesystem, directory, calls, sealed, self._log_end)
+        calls = [segment.detached_sync() for segment in (*sealed, self._segments.active)]
+        directory = self.directory if has_new_names else None
+        return PendingSync(self, self._filesystem, directory, calls, sealed, self._log_end, self._name_changes)
 
     def finish_sync(self, pending: PendingSync, error: StorageFailed | None = None) -> None:
         """Take note that ``pending`` has run, or with what error; one that lacked a descriptor is left to the next."""
-        is_put_off = isinstance(error, TooManyOpenFiles)
-        if error is not None and not is_put_off:
+        if pending.owner is not self or isinstance(error, TooManyOpenFiles):
+            return
+        if error is not None:
             self.stop_writes(f"a sync failed ({error})")
-        self._is_directory_dirty |= is_put_off
-        if is_put_off or self._stopped is not None or self._is_closed:
+        if self._stopped is not None or self._is_closed:
             return
         self._durable_end = max(self._durable_end, pending.end_offset)
+        self._durable_name_changes = max(self._durable_name_changes, pending.name_changes)
         for segment in pending.sealed:
             if segment in self._unsynced:
-                self._unsynced.remove(segment)
+                del self._unsynced[segment]
                 self._write_index(segment)
                 segment.release()
 
@@ -301,16 +322,15 @@ class Log:
             self.delete_records_before(max(self._log_start, self._segments[count].base_offset))
             gone = self.segments[:count]
             self._replace(gone, [])
-            self._is_directory_dirty = True
+            self._name_changes += 1
             remove_files(self._filesystem, gone)
         return count
 
     def _replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
         self._segments.replace(old, new)
         for segment in old:
-            segment.release()
-            if segment in self._unsynced:
-                self._unsynced.remove(segment)
+            segment.retire()
+            self._unsynced.pop(segment, None)
 
     # -- compaction
 
@@ -364,13 +384,13 @@ class Log:
         except StorageFailed as error:
             if isinstance(error, TooManyOpenFiles):
                 # The old segments are all there, or the new one has its name, which the next sync makes durable.
-                self._is_directory_dirty = True
+                self._name_changes += 1
                 rewrite.abandon()
             else:
                 self.stop_writes(f"a compacted segment could not take its place ({error})")
             raise
         self._write_index(segment, durable=True)
-        self._is_directory_dirty = True
+        self._name_changes += 1
         remove_files(self._filesystem, rewrite.replaced[1:])
 
     # -- the end
@@ -397,7 +417,7 @@ class Log:
         """Remove the log and its directory; files that are not a log's stay, and their directory with them."""
         self._is_closed = True
         for segment in self._segments:
-            segment.release()
+            segment.retire()
         remove_log(self._filesystem, self.directory)
 
     @contextmanager

@@ -39,6 +39,7 @@ from seamark.storage.names import (
     parse_segment_file,
     segment_file,
 )
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.scan import scan_segment
 from seamark.storage.segment import Segment
 from seamark.storage.settings import LogSettings
@@ -54,13 +55,15 @@ class Recovered(NamedTuple):
     cleaning: Cleaning
 
 
-def recover(filesystem: Filesystem, directory: str, settings: LogSettings, now_ms: int) -> Recovered:
+def recover(
+    filesystem: Filesystem, directory: str, settings: LogSettings, now_ms: int, open_files: OpenFiles
+) -> Recovered:
     """Open the directory by the rules above."""
     filesystem.mkdir(directory)
     oddity = check_format(filesystem, directory)
     if oddity is not None:
         logger.warning("%s: %s", directory, oddity)
-    return _Recovery(filesystem, directory, settings, now_ms).run()
+    return _Recovery(filesystem, directory, settings, now_ms, open_files).run()
 
 
 def remove_log(filesystem: Filesystem, directory: str) -> None:
@@ -80,8 +83,11 @@ def _is_ours(name: str) -> bool:
 
 
 class _Recovery:
-    def __init__(self, filesystem: Filesystem, directory: str, settings: LogSettings, now_ms: int) -> None:
+    def __init__(
+        self, filesystem: Filesystem, directory: str, settings: LogSettings, now_ms: int, open_files: OpenFiles
+    ) -> None:
         self._filesystem = filesystem
+        self._open_files = open_files
         self._directory = directory
         self._settings = settings
         self._now_ms = now_ms
@@ -312,8 +318,8 @@ class _Recovery:
         # A compacted segment was sealed: the one behind it was empty, and a crash took its name.
         if not segments or segments[-1].is_compacted:
             end = segments[-1].next_offset if segments else max([self._log_start, *self._bases[:1]])
-            segments.append(Segment.create(self._filesystem, self._directory, end, self._now_ms))
-        segments[-1].open_for_writing()
+            segments.append(Segment.create(self._filesystem, self._directory, end, self._now_ms, self._open_files))
+        segments[-1].open_for_writing(self._open_files)
         for segment in segments:
             if segment.base_offset in self._unindexed:
                 self._replace_index(segment, is_sealed=segment is not segments[-1])

@@ -1,22 +1,24 @@
 """One segment: a file of whole batches in the order of their offsets, and its index.
 
-The last segment of a log is written to and keeps its file open; the others are sealed, are opened for each read, and
-load their index when it is first needed. Bytes that this process wrote are trusted. Bytes that were on disk before
-are cold: the first read of a block checks its CRC, so nothing is served that was damaged while nobody looked.
+The last segment of a log is written to and keeps its file open, unless ``OpenFiles`` needs it for another; the others
+are sealed, are opened for each read, and load their index when it is first needed. Bytes that this process wrote are
+trusted. Bytes that were on disk before are cold: the first read of a block checks its CRC, so nothing is served that
+was damaged while nobody looked.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
-from seamark.storage.errors import CorruptBatch, StorageFailed
+from seamark.storage.errors import CorruptBatch, MissingFile, StorageFailed
 from seamark.storage.filesystem import File, Filesystem, read_whole
 from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
 from seamark.storage.names import INDEX, LOG, segment_file
+from seamark.storage.open_files import OpenFiles
 from seamark.storage.scan import scan_segment
 from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
 from seamark.wire.crc32c import crc32c
@@ -37,12 +39,15 @@ class Segment:
         "_cold_end",
         "_filesystem",
         "_is_unreadable_told",
+        "_open_files",
         "_verified_end",
         "base_offset",
         "directory",
         "file",
         "first_timestamp_ms",
         "is_compacted",
+        "is_retired",
+        "is_used",
         "last_append_ms",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -66,17 +71,25 @@ class Segment:
         self._verified_end = 0
         self._cold_end = summary.log_bytes
         self._is_unreadable_told = False
-        # Held while the segment is written to and until its bytes are synced.
+        # Held while the segment is written to and until its bytes are synced, if ``OpenFiles`` has room.
         self.file: File | None = None
+        self._open_files: OpenFiles | None = None
+        # Whether the file was used since ``OpenFiles`` looked last. The use that it was opened for does not count, or
+        # one pass over many logs would drive out those in use.
+        self.is_used = False
+        # Out of the log for good: its file may be gone.
+        self.is_retired = False
         self.started_ms = 0
         self.last_append_ms = 0
 
     @classmethod
-    def create(cls, filesystem: Filesystem, directory: str, base_offset: int, now_ms: int) -> Segment:
+    def create(
+        cls, filesystem: Filesystem, directory: str, base_offset: int, now_ms: int, open_files: OpenFiles
+    ) -> Segment:
         """Make an empty segment, open for writing; its name is durable after the next sync of the directory."""
         summary = SegmentSummary(base_offset, 0, base_offset, -1, -1, -1, False, 0, 0)
         segment = cls(filesystem, directory, summary, Blocks())
-        segment.open_for_writing(create=True)
+        segment.open_for_writing(open_files, create=True)
         segment.started_ms = segment.last_append_ms = now_ms
         return segment
 
@@ -92,20 +105,65 @@ class Segment:
         """Take all bytes as checked: whoever calls has just read or written them."""
         self._verified_end = self._cold_end
 
-    def open_for_writing(self, *, create: bool = False) -> None:
+    def open_for_writing(self, open_files: OpenFiles, *, create: bool = False) -> None:
         """Hold the file; what lies behind the last whole batch is cut off."""
         if self.file is None:
             self._blocks = self.blocks
-            file = self._filesystem.open(self.path, create=create)
+            self._open_files = open_files
+            file = open_files.open(self._filesystem, self.path, create=create)
             if file.size() != self.size:
                 file.truncate(self.size)
-            self.file = file
+            self._hold(file, open_files)
 
-    def release(self) -> None:
-        """Let the file go; reads open it again."""
+    def _open_again(self) -> File:
+        """Hold the file again that was given up; it is as it was left, or somebody else was at it."""
+        assert self._open_files is not None
+        file = self._open_files.open(self._filesystem, self.path)
+        size = file.size()
+        if size != self.size:
+            file.close()
+            raise StorageFailed(self.path, None, f"it has {size} bytes, and {self.size} were written: it was changed")
+        self._hold(file, self._open_files)
+        return file
+
+    def _hold(self, file: File, open_files: OpenFiles) -> None:
+        self.file = file
+        self.is_used = False
+        open_files.add(self)
+
+    def give_up(self) -> None:
+        """Close the file, because others need it more; the next write opens it again."""
         if self.file is not None:
             self.file.close()
             self.file = None
+
+    def release(self) -> None:
+        """Let the file go; reads open it again."""
+        self.give_up()
+        if self._open_files is not None:
+            self._open_files.discard(self)
+
+    def retire(self) -> None:
+        """Let the file go for good: it is about to be removed or replaced."""
+        self.is_retired = True
+        self.release()
+
+    def detached_sync(self) -> Callable[[], None]:
+        """Return a call that makes durable what was written so far, to be made once, on any thread."""
+        return self._sync_by_name if self.file is None else self.file.detached_sync()
+
+    def _sync_by_name(self) -> None:
+        """Sync a file that was given up: a sync is about the file's bytes, whoever wrote them through which handle."""
+        try:
+            file = self._filesystem.open(self.path, read_only=True)
+        except MissingFile:
+            if self.is_retired:
+                return
+            raise
+        try:
+            file.sync()
+        finally:
+            file.close()
 
     # ------------------------------------------------------------------ writing
 
@@ -119,12 +177,15 @@ class Segment:
     ) -> None:
         """Write whole batches whose offsets go on from ``next_offset``; after a failure the segment is as before.
 
-        Raises ``StorageFailed``, and leaves a file that could not be cut back with its size differing from
+        Raises ``StorageFailed``: with ``file`` None nothing was written, otherwise any part, which is to be cut back to
         ``self.size``.
         """
         file = self.file
+        if file is None:
+            file = self._open_again()
+        else:
+            self.is_used = True
         blocks = self._blocks
-        assert file is not None
         assert blocks is not None
         file.append(content)
         position = self.size
@@ -217,6 +278,7 @@ class Segment:
         is_trusted = start >= self._cold_end or end <= self._verified_end
         if is_trusted and enough is not None:
             end = min(end, max(start + enough, blocks.end_of(first, self.size)))
+        self.is_used = True
         file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
             content = file.read(start, end - start)

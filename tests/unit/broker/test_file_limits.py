@@ -14,19 +14,23 @@ from seamark.broker.settings import BrokerSettings
 
 
 @pytest.mark.parametrize(
-    ("limit", "connections", "by_default"),
+    ("limit", "connections", "by_default", "segments"),
     [
-        (64, 48, 32),
-        (256, 240, 128),
-        (1024, 960, 512),
-        (20_000, 19_744, 10_000),
-        (1_048_576, 1_048_320, 10_000),
-        (resource.RLIM_INFINITY, (1 << 30) - 256, 10_000),
+        (20, 4, 10, 4),
+        (64, 48, 32, 8),
+        (256, 240, 128, 32),
+        (1024, 960, 512, 128),
+        (20_000, 19_744, 10_000, 2500),
+        (1_048_576, 1_048_320, 10_000, 4096),
+        (resource.RLIM_INFINITY, (1 << 30) - 256, 10_000, 4096),
     ],
 )
-def test_some_descriptors_are_kept_and_half_are_connections_by_default(monkeypatch, limit, connections, by_default):
+def test_some_descriptors_are_kept_and_half_are_connections_by_default(
+    monkeypatch, limit, connections, by_default, segments
+):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert file_limits.connection_descriptors() == connections
+    assert file_limits.most_open_segments() == segments
     assert BrokerSettings({})["max.connections"] == by_default
     assert BrokerSettings({"max.connections": "7"})["max.connections"] == 7
 

@@ -179,3 +179,17 @@ def test_an_index_that_cannot_be_written_is_only_a_warning(open_log, disk, caplo
     disk.room_bytes = None
     log.append(batch((b"a", b"1")), now_ms=5, leader_epoch=0)
     assert len(read_all(open_log(disk.after_crash()))) >= 2
+
+
+def test_a_sync_that_an_earlier_log_began_says_nothing_about_the_one_opened_in_its_place(open_log, disk):
+    before = open_log()
+    before.append(batch((b"a", b"1")), now_ms=5, leader_epoch=0)
+    pending = before.begin_sync()
+    log = open_log()
+    log.append(batch((b"b", b"2")), now_ms=5, leader_epoch=0)
+    durable_end = log.durable_end
+    log.finish_sync(pending, StorageFailed("somewhere", None, "input/output error"))
+    assert log.writes_stopped is None
+    pending.end_offset = 100
+    log.finish_sync(pending)
+    assert log.durable_end == durable_end

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING
 
+from seamark.broker.context import LONG_REQUEST_BYTES
 from seamark.broker.fetch_reading import FetchRead, PartitionReader, ends_early, failed_partition
 from seamark.broker.fetch_sessions import (
     FINAL_EPOCH,
@@ -143,22 +144,35 @@ class _Fetch:
         self._reader = PartitionReader(node, context, request.isolation_level, replica_id)
         self._watched: list[Partition] = []
         self._seen_bytes = 0
+        self._held_bytes = 0
         self._timer: Timer | None = None
         self._is_done = False
 
     @property
     def is_long(self) -> bool:
-        """Whether reading the partitions is too much for one turn of the event loop."""
-        return len(self._wanted) > _MOST_AT_ONCE
+        """Whether reading the partitions, or writing the answer, is too much for one turn of the event loop."""
+        return len(self._wanted) > _MOST_AT_ONCE or self._context.request_bytes > LONG_REQUEST_BYTES
 
     def read_in_slices(self, done: Callable[[FetchRead], None]) -> Generator[None]:
+        """Read, and hold what was read against other fetches, until the answer is with the connection."""
         read = FetchRead(self._max_bytes)
+        budget, context = self._node.server.fetch_budget, self._context
+        context.on_end = self._let_go
         for each in list(self._wanted):
+            read.shorten(budget.room(read.left))
+            before = read.byte_count
             self._reader.add(read, each)
+            self._held_bytes += read.byte_count - before
+            budget.held_bytes += read.byte_count - before
             yield
-            if not self._context.connection.is_open:
+            if not context.connection.is_open:
+                self._let_go()
                 return
         done(read)
+
+    def _let_go(self) -> None:
+        self._node.server.fetch_budget.held_bytes -= self._held_bytes
+        self._held_bytes = 0
 
     def begun(self, read: FetchRead) -> None:
         """``begin``, for partitions that were read in slices."""
@@ -172,6 +186,8 @@ class _Fetch:
     def _respond_or_wait(self, read: FetchRead) -> FetchResponse | None:
         if self._max_wait_seconds <= 0 or not read.outcomes or read.is_final or self._is_enough(read):
             return self._respond(read)
+        # What was read is dropped, and read again when there is enough.
+        self._let_go()
         self._seen_bytes = read.byte_count
         self._watched = read.partitions
         for partition in read.partitions:
@@ -181,8 +197,12 @@ class _Fetch:
         return None
 
     def _is_enough(self, read: FetchRead) -> bool:
-        return read.byte_count >= self._min_bytes or any(
-            ends_early(outcome.records, outcome.high_watermark) for _, outcome in read.outcomes if outcome.records
+        return (
+            read.byte_count >= self._min_bytes
+            or (read.is_shortened and read.byte_count > 0)
+            or any(
+                ends_early(outcome.records, outcome.high_watermark) for _, outcome in read.outcomes if outcome.records
+            )
         )
 
     @property
@@ -190,7 +210,8 @@ class _Fetch:
         return self._session.partitions.values() if self._is_incremental and self._session else self._asked
 
     def _read(self) -> FetchRead:
-        return self._reader.read(list(self._wanted), self._max_bytes)
+        room = self._node.server.fetch_budget.room(self._max_bytes)
+        return self._reader.read(list(self._wanted), self._max_bytes, room)
 
     # -- as a waiter
 

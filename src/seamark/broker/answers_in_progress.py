@@ -1,0 +1,71 @@
+"""Long answers that are being written, and how much of them is in memory before any of it can be sent.
+
+Writing takes turns, so the answers of all who ask at once grow side by side. Together they stay near
+``MAX_BYTES``: beyond it all wait that have become long, except the one that began first, which ends and makes room. A
+short answer never waits. A Fetch is not among them: its records have a budget of their own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seamark.broker.context import RequestContext
+
+MAX_BYTES = 64 << 20
+# Below this an answer is short; as much may lie in a connection's send buffer.
+SHORT_BYTES = 1 << 18
+
+
+class AnswersInProgress:
+    """Owned by the event loop's thread."""
+
+    def __init__(self) -> None:
+        # By who is answered, the one that began first in front.
+        self._sizes: OrderedDict[RequestContext, int] = OrderedDict()
+        self._asleep: OrderedDict[RequestContext, Callable[[], None]] = OrderedDict()
+        self.byte_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def grown(self, context: RequestContext, size: int) -> Room | None:
+        """Take note of how long an answer has become; what to wait for before it goes on, if anything."""
+        before = self._sizes.get(context)
+        if before is None:
+            before = 0
+            context.on_end = partial(self._ended, context)
+        self._sizes[context] = size
+        self.byte_count += size - before
+        if self.byte_count <= MAX_BYTES or next(iter(self._sizes)) is context:
+            return None
+        return Room(self._asleep, context)
+
+    def _ended(self, context: RequestContext) -> None:
+        self.byte_count -= self._sizes.pop(context, 0)
+        resume = self._asleep.pop(context, None)
+        if resume is not None:
+            # Its connection is gone: it drops what it has.
+            resume()
+        first = next(iter(self._sizes), None)
+        if first is not None and first in self._asleep:
+            self._asleep.pop(first)()
+        elif self._asleep and self.byte_count <= MAX_BYTES:
+            self._asleep.popitem(last=False)[1]()
+
+
+class Room:
+    """What an answer waits for, as ``turns.Wait`` has it."""
+
+    __slots__ = ("_asleep", "_context")
+
+    def __init__(self, asleep: dict[RequestContext, Callable[[], None]], context: RequestContext) -> None:
+        self._asleep = asleep
+        self._context = context
+
+    def begin(self, resume: Callable[[], None]) -> bool:
+        self._asleep[self._context] = resume
+        return True
