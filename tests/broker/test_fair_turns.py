@@ -10,6 +10,7 @@ import pytest
 from benchmarks.hostile_parts.login import Address
 from seamark import Broker, Security
 from seamark.broker import turns
+from seamark.broker.connection import MAX_WAITING_FRAMES
 from seamark.wire.messages.metadata import MetadataRequest
 from tests.support.broker_driver import Client
 from tests.support.waiting import eventually
@@ -53,6 +54,18 @@ def test_a_flood_waits_behind_itself_and_others_are_served_at_once(broker, heavy
         for _ in range(count // 4):
             assert len(client.receive(EVERYTHING, 12, 60).topics[0].partitions) == 200
         client.close()
+
+
+def test_a_flood_that_waits_in_line_is_not_read_any_further(broker, heavy, monkeypatch):
+    monkeypatch.setattr(broker._server.turns, "_plan", lambda: None)
+    with Address(broker.bootstrap, "mallory").connect() as hostile:
+        (connection,) = [each for each in broker._server.nodes[0].connections._open if each.share is heavy]
+        hostile.wire.send(hostile.frame(EVERYTHING, 12) * 10)
+        eventually(lambda: len(connection._waiting) == 10, "the first requests wait")
+        hostile.wire.send(hostile.frame(EVERYTHING, 12) * MAX_WAITING_FRAMES)
+        eventually(lambda: not connection.is_reading, "no more is read")
+    monkeypatch.undo()
+    broker._call(broker._server.turns._plan)
 
 
 def test_connections_of_one_principal_have_one_share_and_strangers_of_an_address_another(broker):

@@ -123,6 +123,8 @@ def test_a_client_that_never_reads_stops_being_read_and_is_closed_in_the_end(bro
         assert grown < 20 * MEGABYTE, f"{grown} bytes for {sent} requests"
         assert is_served(broker)
         wait_until(lambda: open_connections(broker) == 1, "only the hoarder is left")
+        (connection,) = broker._server.nodes[0].connections._open
+        wait_until(lambda: connection.stalled_since is not None, "its answers are not taken")
         monkeypatch.setattr("seamark.broker.connections.STANDSTILL_SECONDS", 0.0)
         broker.advance(6)
         wait_until(lambda: open_connections(broker) == 0, "the hoarder is closed")

@@ -103,7 +103,9 @@ def test_what_comes_instead_of_a_hello_is_not_kept(broker, trusting, opened, mon
     assert is_served(broker, trusting)
 
 
-def test_only_some_handshakes_begin_in_a_turn_of_the_loop():
+def test_only_some_handshakes_begin_in_a_turn_of_the_loop(monkeypatch):
+    monkeypatch.setattr(tls_gate, "HANDSHAKES_PER_TURN", 8)
+
     class Loop:
         def __init__(self):
             self.soon = []

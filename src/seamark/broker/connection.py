@@ -223,7 +223,11 @@ class Connection(asyncio.Protocol):
 
     def _serve_waiting(self) -> None:
         """Handle the requests that are there: at once while the client has used little of the loop's time."""
-        if self._is_serving or self._is_in_line:
+        if self._is_serving:
+            return
+        if self._is_in_line:
+            # More has come while the first of it waits for its turn.
+            self._after_serving()
             return
         turns, share = self.node.turns, self.share
         clock = self.node.clock
