@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from seamark.broker import fetch_reading
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.fetch import FetchRequestReplicaState
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
@@ -143,6 +144,15 @@ def test_what_a_later_segment_holds_is_not_waited_for(client):
     found = client.fetch("segmented", min_bytes=100_000, max_wait_ms=5000)
     assert time.monotonic() - started < 3
     assert len(found.records) > 800
+
+
+def test_a_large_answer_comes_in_parts_that_are_not_waited_for(client, topic, monkeypatch):
+    monkeypatch.setattr(fetch_reading, "MOST_OF_A_PARTITION_BYTES", 300)
+    for number in range(10):
+        client.produce(topic, batch_of(b"%d" % number * 100))
+    found = client.fetch(topic, max_bytes=1 << 20, min_bytes=1 << 19, max_wait_ms=30_000)
+    assert 0 < len(found.records) <= 300
+    assert client.values(topic) == [b"%d" % number * 100 for number in range(10)]
 
 
 def test_a_waiting_fetch_learns_that_its_topic_is_gone(broker, client, topic):

@@ -29,6 +29,8 @@ READ_COMMITTED = 1
 LEADER_HINTS_SINCE = 12
 # A client of this replica id reads past the high watermark, to look at what is there.
 DEBUGGING_CONSUMER = -2
+# More is not read of one partition at a time, whatever the client asks for: a read cannot be interrupted.
+MOST_OF_A_PARTITION_BYTES = 8 << 20
 
 
 class FetchRead:
@@ -155,7 +157,7 @@ class PartitionReader:
         if not partition.log_start <= offset <= partition.log_end:
             return _unread_partition(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         end_offset = partition.log_end if self._replica_id == DEBUGGING_CONSUMER else high_watermark
-        limit = min(left, wanted.max_bytes)
+        limit = min(left, wanted.max_bytes, MOST_OF_A_PARTITION_BYTES)
         if offset >= end_offset or (limit <= 0 and not must_give):
             return outcome
         try:
