@@ -369,7 +369,7 @@ class ConsumerCalls:
         error: BaseException | None = None
         try:
             yield from self._last_commit(deadline)
-            yield OnIo(self._until(lambda: not self.core.commits.is_queued_behind_discovery, deadline))
+            yield OnIo(self._until(self._may_leave, deadline))
             error = yield from self._revoke()
             even_if_static, remain = leave is True, leave is False
             reason = "the consumer is being closed"
@@ -385,6 +385,14 @@ class ConsumerCalls:
             yield OnIo(self.loop.shut())
         if error is not None:
             raise error
+
+    def _may_leave(self) -> bool:
+        """Are the commits on their way, so that leaving the group does not make the coordinator refuse them?
+
+        A member that is joining does not leave behind them on the same connection.
+        """
+        commits = self.core.commits
+        return commits.is_idle if self.core.membership.is_join_unanswered else not commits.is_queued_behind_discovery
 
     def _last_commit(self, deadline: Deadline) -> Call[None]:
         offsets = self.core.processed_offsets()

@@ -34,3 +34,8 @@ class JoinAttempt:
     @property
     def is_done(self) -> bool:
         return self.assignment is not None or self.error is not None
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Does the coordinator hold JoinGroup or SyncGroup back?"""
+        return not self.is_done and self.members is None
