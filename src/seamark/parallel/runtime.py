@@ -28,7 +28,7 @@ from seamark.parallel.engine import Engine
 from seamark.parallel.failure_log import FailureLog
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import Pool
-from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort
+from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort
 from seamark.parallel.settings import Settings
 from seamark.parallel.stall_log import StallLog
 from seamark.parallel.trouble_log import TroubleLog
@@ -175,6 +175,10 @@ class Runtime:
         if not isinstance(self._port, LogEndsPort) or self.engine.is_over:
             return {}
         return self._port.log_ends()
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Partitions that the client does not read on."""
+        return self._port.set_aside() if isinstance(self._port, SetAsidePort) else ()
 
     # -- what others say
 
