@@ -191,6 +191,8 @@ def put_work_off(record):
             return async_generator()
         case b"future":
             return Future()
+        case b"map":
+            return map(print, [record])
 
 
 def work_very_slowly(record):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seamark.client.assignment_state import Phase, Position
+from seamark.client.callback_kinds import refuse_generator
 from seamark.client.commit_callbacks import CommitCallback, CommitCallbacks, log_error, raised_at_the_end
 from seamark.client.commits import Commit
 from seamark.client.consumer_fetching import Moved, Trouble
@@ -261,6 +262,7 @@ class ConsumerCalls:
         self._check_group("commit")
         if callback is not None and not callable(callback):
             raise UsageError(f"a commit callback is a function of offsets and error, not {callback!r}")
+        refuse_generator("the commit callback", callback)
 
         def start() -> None:
             commit = self.core.commit_async(wanted, self.loop.now_ms(), is_told=callback is not None)

@@ -5,7 +5,8 @@
     /readyz    200 once partitions are assigned
     /metrics   Prometheus text
 
-``complaints``, ``degradations`` and ``unready`` are the rules, and pure. A consumer that is asked to stop is healthy while it drains.
+``complaints``, ``degradations`` and ``unready`` are the rules, and pure. A consumer that is asked to stop is healthy
+while it drains.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ class Status:
     ``holding`` are the records at the frontiers, with how long each has held its partition back, however short;
     ``stalls`` are those that have done so for the stall limit: see ``seamark.parallel.stall``. ``running`` counts
     handler calls under way, those that wait for a free handler included; ``waiting`` are records whose turn has not
-    come. ``set_aside`` are partitions that are not read on, because a batch of theirs cannot be read. ``last_error`` is the last thing that went wrong, ``reason`` why the consumer ended by itself.
+    come. ``set_aside`` are partitions that are not read on, because a batch of theirs cannot be read. ``last_error`` is
+    the last thing that went wrong, ``reason`` why the consumer ended by itself.
     """
 
     state: State
