@@ -16,8 +16,7 @@ from typing import Any
 
 from seamark.errors import UsageError
 
-
-# The modules of Python's own iterators (map, filter, zip, chain, …), which do nothing before they are asked for the next
+# The modules of Python's own iterators (map, filter, zip, chain, …), which do nothing until somebody asks for the next
 # item. Those of other modules may stand for work that is done: the cursor of a database is an iterator over its rows.
 _LAZY = ("builtins", "itertools")
 
