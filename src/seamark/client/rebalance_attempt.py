@@ -18,6 +18,8 @@ class JoinAttempt:
 
     started_ms: int
     ticket: int = 0
+    # The member id of the group's leader, once JoinGroup was answered.
+    leader: str = ""
     sync_started_ms: int = 0
     # As leader, the members to assign to while the metadata of their topics is awaited.
     members: list[MemberSubscription] | None = None

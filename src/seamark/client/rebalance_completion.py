@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seamark.assignors import Assignor
+from seamark.client.errors import AssignmentUnusable
 from seamark.client.joining import read_assignment
 from seamark.client.membership_effects import CallListener, ListenerCall, Own, Raise, Release
 from seamark.client.membership_standing import Standing
 from seamark.client.rebalance_attempt import JoinAttempt
 from seamark.client.rebalance_ownership import after_sync
+from seamark.counts import shortened
 from seamark.errors import SeamarkError
 
 
 class Completion:
-    def __init__(self, standing: Standing, assignors: Mapping[str, Assignor]) -> None:
+    def __init__(self, standing: Standing, group_id: str, assignors: Mapping[str, Assignor]) -> None:
         self._standing = standing
+        self._group_id = group_id
         self._assignors = assignors
         # The call whose return is awaited, and for which attempt.
         self.calling: tuple[ListenerCall, JoinAttempt] | None = None
@@ -37,16 +40,20 @@ class Completion:
                 assignment = read_assignment(attempt.assignment)
             except SeamarkError as error:
                 standing.request_rejoin("the assignment could not be read")
-                standing.do(Raise(error))
+                unusable = AssignmentUnusable(self._group_id, attempt.leader, _why(attempt.assignment, error))
+                unusable.__cause__ = error
+                standing.do(Raise(unusable))
                 return True
             strangers = sorted({partition.topic for partition in assignment.partitions}.difference(topics))
             if strangers:
                 some = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
                 text = (
-                    f"the group's leader assigned partitions of {some}, which is not subscribed to here; none of the "
-                    "assignment is taken, and the group is joined again"
+                    f"the group's leader, member {shortened(attempt.leader)!r}, assigned partitions of {some}, which "
+                    "is not subscribed to here; none of the assignment is taken, and the group is joined again. If this "
+                    "goes on, stop that member, or use a group.id of your own"
                 )
-                standing.log("warning", "assignment_refused", text, topics=tuple(strangers[:5]))
+                fields = {"topics": tuple(strangers[:5]), "leader": attempt.leader}
+                standing.log("warning", "assignment_refused", text, **fields)
                 standing.request_rejoin(f"received assignments do not match current subscription: {some}")
                 return True
             attempt.difference = after_sync(standing.owned, assignment.partitions)
@@ -96,3 +103,9 @@ class Completion:
 
     def abandon(self) -> None:
         self.calling = None
+
+
+def _why(assignment: bytes, error: SeamarkError) -> str:
+    if not assignment:
+        return "is empty: it assigned nothing to this member, not even no partitions"
+    return f"cannot be read ({error})"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.assignors import Assignor, BadAssignment, ClusterTopics, MemberAssignment
+from seamark.client.errors import AssignmentUnusable
 from seamark.client.membership_generation import MemberState
 from seamark.topic_partition import TopicPartition
 from seamark.wire.consumer_protocol import Subscription, TopicPartitions
@@ -146,8 +147,10 @@ def test_an_assignment_that_is_no_assignment_is_raised():
     driver.poll()
     driver.answer_join()
     driver.answer_sync(assignment=b"\x00")
-    with pytest.raises(Exception, match=r"Assignment"):
+    said = r"group 'g': the assignment from the group's leader, member 'other', cannot be read \(Assignment"
+    with pytest.raises(AssignmentUnusable, match=said) as raised:
         driver.poll()
+    assert raised.value.is_retriable
     assert driver.membership.is_rejoin_needed
 
 
