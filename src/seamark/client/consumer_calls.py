@@ -363,14 +363,17 @@ class ConsumerCalls:
 
     # -- closing
 
-    def close(self, deadline: Deadline, leave: bool | None, *, is_orderly: bool = True) -> Call[None]:
-        """I29: commit, revoke, leave, wait for what is under way; then nothing is left."""
+    def close(
+        self, deadline: Deadline, leave: bool | None, *, is_orderly: bool = True, commit: bool = True
+    ) -> Call[None]:
+        """I29: commit if it may, revoke, leave, wait for what is under way; then nothing is left."""
         if self.is_closed:
             return
         self._leave_off(is_orderly=is_orderly)
         error: BaseException | None = None
         try:
-            yield from self._last_commit(deadline)
+            if commit:
+                yield from self._last_commit(deadline)
             yield OnIo(self._until(self._may_leave, deadline))
             error = yield from self._revoke()
             even_if_static, remain = leave is True, leave is False

@@ -49,8 +49,8 @@ class Completion:
                 some = ", ".join(strangers[:5]) + (" and others" if len(strangers) > 5 else "")
                 text = (
                     f"the group's leader, member {shortened(attempt.leader)!r}, assigned partitions of {some}, which "
-                    "is not subscribed to here; none of the assignment is taken, and the group is joined again. If this "
-                    "goes on, stop that member, or use a group.id of your own"
+                    "is not subscribed to here; none of the assignment is taken, and the group is joined again. If "
+                    "this goes on, stop that member, or use a group.id of your own"
                 )
                 fields = {"topics": tuple(strangers[:5]), "leader": attempt.leader}
                 standing.log("warning", "assignment_refused", text, **fields)
