@@ -233,8 +233,8 @@ class Consumer(ConsumerFacade):
 
         While an exception is being handled, the commit leaves out what the last poll gave: it may not be processed.
         Only this thread's exceptions are seen: where another one closes, ``commit=False`` says that nothing is to be
-        committed here. Static members stay in the group until their session ends; ``leave=True`` makes them leave, ``leave=False``
-        makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
+        committed here. Static members stay in the group until their session ends; ``leave=True`` makes them leave,
+        ``leave=False`` makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
         """
         self._close(timeout, leave, is_orderly=sys.exception() is None, commit=commit)
 
