@@ -7,7 +7,7 @@ No line has a key, a value or a secret in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from seamark.client.assignment_state import Position
 from seamark.client.errors import ClientError, CommitError
@@ -15,11 +15,12 @@ from seamark.client.lasting_failures import AGAIN_MS
 from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
 from seamark.client.metadata_cache import Node
 from seamark.client.positions_policy import OPTION
-from seamark.counts import number_text
+from seamark.counts import number_text, shortened, some_of
 from seamark.topic_partition import TopicPartition
 
 # A group may have thousands of partitions; a line of the log should not.
 _MAX_NAMED = 20
+_MAX_TOPICS = 5
 
 _HANDOVERS = {
     ListenerCall.ASSIGNED: ("info", "assigned", "was assigned"),
@@ -83,6 +84,15 @@ class FailedCommitLog:
         self._cause = cause
         self._said_ms = now_ms
         return (commit_failed_line(partitions, error, is_automatic=self._is_automatic, failures=self._failures),)
+
+
+def topics_refused_line(topics: Sequence[str]) -> LogLine:
+    names = [repr(shortened(name)) for name in topics]
+    text = (
+        "leads the group, and other members subscribe to topics that the broker does not let this one see, or whose "
+        f"names are not allowed; nobody is assigned them: {some_of(names)}"
+    )
+    return LogLine("warning", "group_topics_refused", text, (("topics", tuple(topics[:_MAX_TOPICS])),))
 
 
 def coordinator_found_line(node: Node | None) -> LogLine:

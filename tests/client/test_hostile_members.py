@@ -1,4 +1,4 @@
-"""A group whose leader sends what is no assignment: the other members say who does what, take nothing, and recover."""
+"""Members of a group that mean harm: the others say who does what, take nothing of it, and go on."""
 
 import logging
 import threading
@@ -33,20 +33,13 @@ def assigned(topic, *partitions):
     )
 
 
-class HostileLeader:
-    """Joins first, so that it leads, and gives every other member the next of its assignments in each round."""
+class RawMember:
+    """A member made of requests."""
 
-    def __init__(self, bootstrap, group, topic, assignments):
+    def __init__(self, bootstrap, group, topics):
         self._network = NetworkClient(ClientConfig.from_options({"bootstrap.servers": bootstrap}))
-        self._group, self._topic = group, topic
-        self._left = list(assignments)
+        self._group, self._topics = group, topics
         self.member_id = ""
-        self._join()
-        self.member_id = self._answer.member_id
-        self._join()
-        self._sync()
-        self._thread = threading.Thread(target=self._lead, daemon=True)
-        self._thread.start()
 
     def _send(self, request, response):
         sending = self._network.send_to_coordinator(
@@ -54,8 +47,10 @@ class HostileLeader:
         )
         return IoThread.get().run(sending)
 
-    def _join(self):
-        subscription = encode_subscription(Subscription(topics=[self._topic]))
+    def join(self):
+        """Until the coordinator answers, which it does when every member has come; the first time tells the id."""
+        subscription = encode_subscription(Subscription(topics=self._topics))
+        is_first = not self.member_id
         request = JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=30_000,
@@ -64,32 +59,36 @@ class HostileLeader:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
         )
-        self._answer = self._send(request, JoinGroupResponse)
+        self.joined = self._send(request, JoinGroupResponse)
+        self.member_id = self.joined.member_id
+        if is_first:
+            self.join()
 
-    def _sync(self, assignment=b""):
-        everybody = [each.member_id for each in self._answer.members]
+    def sync(self, assignment=b""):
+        """As the leader, with this for every member."""
+        members = [each.member_id for each in self.joined.members]
         request = SyncGroupRequest(
             group_id=self._group,
-            generation_id=self._answer.generation_id,
+            generation_id=self.joined.generation_id,
             member_id=self.member_id,
             protocol_type="consumer",
-            protocol_name=self._answer.protocol_name,
-            assignments=[SyncGroupRequestAssignment(member_id=name, assignment=assignment) for name in everybody],
+            protocol_name=self.joined.protocol_name,
+            assignments=[SyncGroupRequestAssignment(member_id=name, assignment=assignment) for name in members],
         )
         self._send(request, SyncGroupResponse)
 
-    def _lead(self):
-        while self._left:
-            # With its own subscription as the leader it starts a round; the answer comes when all have joined again.
-            self._join()
-            is_alone = len(self._answer.members) < 2
-            self._sync(b"" if is_alone else self._left.pop(0))
-
     def leave(self):
-        self._thread.join(WAIT_S)
         member = LeaveGroupRequestMember(member_id=self.member_id)
         self._send(LeaveGroupRequest(group_id=self._group, members=[member]), LeaveGroupResponse)
         IoThread.get().run(self._network.close())
+
+
+def lead(leader, assignments):
+    """Give the other members one after the other of these, in a rebalance each."""
+    left = list(assignments)
+    while left:
+        leader.join()
+        leader.sync(b"" if len(leader.joined.members) < 2 else left.pop(0))
 
 
 @pytest.fixture
@@ -109,7 +108,13 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
         b"": "is empty",
         assigned(topic, 0, -7): f"cannot be read (it names partition -7 of topic '{topic}')",
     }
-    leader = HostileLeader(bootstrap, group, topic, [*nonsense, assigned("strange", 0), assigned(topic, 0, 0)])
+    leader = RawMember(bootstrap, group, [topic])
+    # First in the group, so that it leads.
+    leader.join()
+    leader.sync()
+    assignments = [*nonsense, assigned("strange", 0), assigned(topic, 0, 0)]
+    leading = threading.Thread(target=lead, args=(leader, assignments), daemon=True)
+    leading.start()
     victim = consumers.add(group, [topic], partition_assignment_strategy="range")
     errors = []
     while len(errors) < len(nonsense):
@@ -129,4 +134,21 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
     [line] = [each for each in caplog.records if getattr(each, "event", "") == "assignment_refused"]
     assert line.leader == leader.member_id
     assert f"the group's leader, member {leader.member_id!r}, assigned partitions of strange" in line.getMessage()
+    leading.join(WAIT_S)
     leader.leave()
+
+
+def test_topics_that_only_another_member_names_are_no_error_of_the_leader(place, caplog):
+    bootstrap, topic, group, consumers = place
+    caplog.set_level(logging.WARNING, "seamark.client")
+    leader = consumers.add(group, [topic], partition_assignment_strategy="range", max_poll_interval_ms=60_000)
+    poll_all([leader], lambda: len(leader.assignment()) == 1)
+    stranger = RawMember(bootstrap, group, ["not a name", ""])
+    joining = threading.Thread(target=stranger.join, daemon=True)
+    joining.start()
+    # What poll raises fails the test.
+    poll_all([leader], lambda: not joining.is_alive() and len(leader.assignment()) == 1)
+    [line] = [each for each in caplog.records if getattr(each, "event", "") == "group_topics_refused"]
+    assert line.topics == ("", "not a name")
+    assert stranger.joined.leader == leader.group_metadata().member_id
+    stranger.leave()
