@@ -112,7 +112,7 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
     # First in the group, so that it leads.
     leader.join()
     leader.sync()
-    assignments = [*nonsense, assigned("strange", 0), assigned(topic, 0, 0)]
+    assignments = [*nonsense, assigned("strange", 0), assigned(topic, *range(100_000)), assigned(topic, 0, 0)]
     leading = threading.Thread(target=lead, args=(leader, assignments), daemon=True)
     leading.start()
     victim = consumers.add(group, [topic], partition_assignment_strategy="range")
@@ -131,9 +131,11 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
             error
         )
     poll_all([victim], lambda: victim.assignment() == {TopicPartition(topic, 0)})
-    [line] = [each for each in caplog.records if getattr(each, "event", "") == "assignment_refused"]
-    assert line.leader == leader.member_id
-    assert f"the group's leader, member {leader.member_id!r}, assigned partitions of strange" in line.getMessage()
+    refused = [each for each in caplog.records if getattr(each, "event", "") == "assignment_refused"]
+    what = ["partitions of strange, which is not", "100,000 partitions of topics that have 1"]
+    for line, assigned_what in zip(refused, what, strict=True):
+        assert line.leader == leader.member_id
+        assert f"the group's leader, member {leader.member_id!r}, assigned {assigned_what}" in line.getMessage()
     leading.join(WAIT_S)
     leader.leave()
 

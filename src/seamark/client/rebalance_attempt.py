@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from seamark.assignors import MemberSubscription
+from seamark.assignors import MemberAssignment, MemberSubscription
 from seamark.client.rebalance_ownership import Difference
 
 
@@ -27,7 +27,8 @@ class JoinAttempt:
     assignment: bytes | None = None
     error: Exception | None = None
     ended_ms: int = 0
-    # How far the completion has got.
+    # The assignment as it was read, and how far the completion has got.
+    taken: MemberAssignment | None = None
     difference: Difference | None = None
     is_revoked_called: bool = False
     is_owned: bool = False

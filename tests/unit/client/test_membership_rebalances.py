@@ -154,6 +154,29 @@ def test_an_assignment_that_is_no_assignment_is_raised():
     assert driver.membership.is_rejoin_needed
 
 
+def test_more_partitions_than_there_can_be_are_refused_and_looked_up_before_the_next_join():
+    driver = MemberDriver(["t"], cluster={"t": 2})
+    driver.give_metadata()
+    driver.poll()
+    driver.answer_join()
+    many = " ".join(f"t-{number}" for number in range(1005))
+    driver.answer_sync(many)
+    driver.poll()
+    assert driver.membership.owned == ()
+    assert driver.metadata_requests == [frozenset({"t"})]
+    [line] = [each for each in driver.log if each.event == "assignment_refused"]
+    assert (
+        "leader, member 'other', assigned 1,005 partitions of topics that have 2 as far as is known here" in line.text
+    )
+    # The topic has grown since this member last looked.
+    driver.cluster = ClusterTopics({"t": 1005})
+    driver.give_metadata()
+    driver.answer_join(generation=2)
+    driver.answer_sync(many)
+    driver.poll()
+    assert len(driver.membership.owned) == 1005
+
+
 # covers: C29, E2, C28
 def test_a_leader_assigns_for_everyone_with_the_assignor_that_the_coordinator_chose():
     driver = MemberDriver(["t"], strategy="range,roundrobin", cluster={"t": 3})
