@@ -19,10 +19,13 @@ from seamark.wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
 from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.support.consumers import Consumers, poll_all
+from tests.support.waiting import eventually
 
 WAIT_S = 60.0
 
@@ -77,18 +80,41 @@ class RawMember:
         )
         self._send(request, SyncGroupResponse)
 
+    def is_rebalancing(self):
+        request = HeartbeatRequest(
+            group_id=self._group, generation_id=self.joined.generation_id, member_id=self.member_id
+        )
+        return self._send(request, HeartbeatResponse).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
     def leave(self):
         member = LeaveGroupRequestMember(member_id=self.member_id)
         self._send(LeaveGroupRequest(group_id=self._group, members=[member]), LeaveGroupResponse)
         IoThread.get().run(self._network.close())
 
 
-def lead(leader, assignments):
-    """Give the other members one after the other of these, in a rebalance each."""
-    left = list(assignments)
-    while left:
+class Leading:
+    """Leads the group in a thread of its own, and gives every other member ``assignment``."""
+
+    def __init__(self, leader, assignment):
+        self._leader = leader
+        self.assignment = assignment
+        self._is_over = threading.Event()
+        # First in the group, so that it leads.
         leader.join()
-        leader.sync(b"" if len(leader.joined.members) < 2 else left.pop(0))
+        leader.sync()
+        self._thread = threading.Thread(target=self._lead, daemon=True)
+        self._thread.start()
+
+    def _lead(self):
+        while not self._is_over.wait(0.05):
+            if self._leader.is_rebalancing():
+                self._leader.join()
+                self._leader.sync(self.assignment)
+
+    def end(self):
+        self._is_over.set()
+        self._thread.join(WAIT_S)
+        self._leader.leave()
 
 
 @pytest.fixture
@@ -108,36 +134,48 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
         b"": "is empty",
         assigned(topic, 0, -7): f"cannot be read (it names partition -7 of topic '{topic}')",
     }
+    lies = {
+        assigned("strange", 0): "partitions of strange, which is not subscribed to here",
+        assigned(topic, *range(100_000)): "100,000 partitions of topics that have 1",
+    }
     leader = RawMember(bootstrap, group, [topic])
-    # First in the group, so that it leads.
-    leader.join()
-    leader.sync()
-    assignments = [*nonsense, assigned("strange", 0), assigned(topic, *range(100_000)), assigned(topic, 0, 0)]
-    leading = threading.Thread(target=lead, args=(leader, assignments), daemon=True)
-    leading.start()
+    leading = Leading(leader, next(iter(nonsense)))
+    who = f"the group's leader, member {leader.member_id!r}, "
     victim = consumers.add(group, [topic], partition_assignment_strategy="range")
-    errors = []
-    while len(errors) < len(nonsense):
-        try:
-            victim.poll(WAIT_S)
-        except AssignmentUnusable as error:
-            errors.append(error)
-    for error, reason in zip(errors, nonsense.values(), strict=True):
+    for assignment, reason in nonsense.items():
+        leading.assignment = assignment
+        error = raised_by(victim, reason)
         assert (error.group, error.leader) == (group, leader.member_id)
-        assert f"group {group!r}: the assignment from the group's leader, member {leader.member_id!r}, {reason}" in str(
-            error
-        )
-        assert "stop that member (seamark groups describe shows where it runs), or use a group.id of your own" in str(
-            error
-        )
-    poll_all([victim], lambda: victim.assignment() == {TopicPartition(topic, 0)})
-    refused = [each for each in caplog.records if getattr(each, "event", "") == "assignment_refused"]
-    what = ["partitions of strange, which is not", "100,000 partitions of topics that have 1"]
-    for line, assigned_what in zip(refused, what, strict=True):
-        assert line.leader == leader.member_id
-        assert f"the group's leader, member {leader.member_id!r}, assigned {assigned_what}" in line.getMessage()
-    leading.join(WAIT_S)
-    leader.leave()
+        assert f"group {group!r}: the assignment from {who}{reason}" in str(error)
+        assert "stop that member (seamark groups describe shows where it runs), or use a group.id" in str(error)
+    for assignment, what in lies.items():
+        leading.assignment = assignment
+        poll_past_errors(victim, lambda what=what: f"{who}assigned {what}" in caplog.text)
+    leading.assignment = assigned(topic, 0, 0)
+    poll_past_errors(victim, lambda: victim.assignment() == {TopicPartition(topic, 0)})
+    assert {each.leader for each in caplog.records if getattr(each, "event", "") == "assignment_refused"} == {
+        leader.member_id
+    }
+    leading.end()
+
+
+def raised_by(consumer, reason):
+    """The first error that has this reason; before it others may come, of what was assigned before."""
+    errors = []
+    poll_past_errors(consumer, lambda: any(reason in each.reason for each in errors), errors)
+    return errors[-1]
+
+
+def poll_past_errors(consumer, is_so, errors=None):
+    def look():
+        try:
+            consumer.poll(0.1)
+        except AssignmentUnusable as error:
+            if errors is not None:
+                errors.append(error)
+        return is_so()
+
+    eventually(look, "what the leader's assignment leads to")
 
 
 def test_topics_that_only_another_member_names_are_no_error_of_the_leader(place, caplog):

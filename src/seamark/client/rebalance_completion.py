@@ -53,8 +53,10 @@ class Completion:
             try:
                 assignment = read_assignment(attempt.assignment, 2 * known + _UNKNOWN_PARTITIONS)
             except TooManyAssigned as error:
-                what = f"{counted(error.count, 'partition')} of topics that have {number_text(known)} as far as is known here"
-                self._refuse(attempt, what, topics)
+                count = counted(error.count, "partition")
+                self._refuse(
+                    attempt, f"{count} of topics that have {number_text(known)} as far as is known here", topics
+                )
                 # If they have grown, this is how it is found out.
                 standing.do(RefreshMetadata(frozenset(topics)))
                 standing.request_rejoin("received assignments name more partitions than there are")
