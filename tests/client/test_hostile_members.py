@@ -192,3 +192,23 @@ def test_topics_that_only_another_member_names_are_no_error_of_the_leader(place,
     assert line.topics == ("", "not a name")
     assert stranger.joined.leader == leader.group_metadata().member_id
     stranger.leave()
+
+
+def test_a_member_whose_leader_does_not_assign_anything_can_leave_at_once(place, admin):
+    bootstrap, topic, group, consumers = place
+    leader = RawMember(bootstrap, group, [topic])
+    leader.join()
+    leader.sync()
+    victim = consumers.add(group, [topic], partition_assignment_strategy="range")
+    # Joins again when the other one has come, and never assigns.
+    joining = threading.Thread(
+        target=lambda: (eventually(leader.is_rebalancing, "the join"), leader.join()), daemon=True
+    )
+    joining.start()
+    poll_all([victim], lambda: not joining.is_alive())
+    assert len(leader.joined.members) == 2
+    victim.poll(1.0)
+    victim.close()
+    members = [each.member_id for each in admin.describe_groups([group])[group].members]
+    assert members == [leader.member_id], "LeaveGroup waited behind the SyncGroup that is not answered"
+    leader.leave()
