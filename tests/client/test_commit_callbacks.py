@@ -8,9 +8,10 @@ import inspect
 import pytest
 
 from seamark import Broker
-from seamark.client import AsyncConsumer, Consumer, TopicPartition
+from seamark.client import AsyncConsumer, Consumer, Producer, TopicPartition
 from seamark.client.admin import Admin
 from seamark.client.errors import BrokerError, CommitTimedOut
+from seamark.errors import UsageError
 from seamark.wire.error_codes import ErrorCode
 from tests.support.waiting import eventually
 
@@ -164,3 +165,20 @@ def test_a_refusal_is_logged_if_its_callback_can_never_run(broker, failed_commit
     gc.collect()
     eventually(lambda: len(failed_commits()) == 1, "the refusal in the log")
     assert REFUSED in failed_commits()[0].getMessage()
+
+
+def test_a_callback_that_would_do_nothing_is_refused_when_it_is_given(consumer, broker):
+    def generator(*given):
+        yield given
+
+    async def coroutine(*given): ...
+
+    with pytest.raises(UsageError, match="the commit callback is a generator function"):
+        consumer.commit_async({T0: 1}, generator)
+    for name in ("on_assigned", "on_revoked", "on_lost"):
+        with pytest.raises(UsageError, match=f"{name} is a generator function"):
+            consumer.subscribe(["t"], **{name: generator})
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for function, kind in ((generator, "generator"), (coroutine, "coroutine")):
+            with pytest.raises(UsageError, match=f"on_delivery is a {kind} function"):
+                producer.send("t", b"x", on_delivery=function)

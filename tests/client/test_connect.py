@@ -282,7 +282,7 @@ def test_a_web_server_is_recognised(peer):
 
 def test_a_broker_that_closes_at_once_hints_at_security_protocol(peer):
     error = failure(peer(lambda connection: connection.recv(1 << 20) and None))
-    assert "security.protocol=PLAINTEXT" in str(error)
+    assert "set security.protocol to SSL or SASL_SSL (it is PLAINTEXT)" in str(error)
 
 
 def test_a_peer_that_answers_the_first_request_with_rubbish_of_the_right_length_is_named(peer):
@@ -296,7 +296,8 @@ def test_a_peer_that_answers_the_first_request_with_rubbish_of_the_right_length_
 
 def test_a_tls_connection_to_a_plain_broker_hints_at_tls(kafka_like):
     error = failure(kafka_like.bootstrap, 1.0, security_protocol="SSL")
-    assert "TLS" in str(error)
+    assert "a port without TLS" in str(error)
+    assert "set security.protocol to PLAINTEXT or SASL_PLAINTEXT (it is SSL)" in str(error)
     assert kafka_like.bootstrap in str(error)
 
 

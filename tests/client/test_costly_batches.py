@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from seamark.client import Admin, AsyncConsumer, ColumnReader, Consumer, TopicPa
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.client.record_times import LogPlace
 from seamark.parallel import ParallelConsumer
+from seamark.parallel.health import HealthServer
 from tests.support.costly_batches import header_bomb, record, record_bomb, sealed
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -144,8 +146,16 @@ def test_a_parallel_consumer_sets_the_partition_aside_says_so_and_goes_on(
         broker.logs[1] += record_bomb(2, base_offset=4)
         broker.ends[1] = 6
         assert consumer.wait_until(lambda: len(done) >= 8, 60), "the other partition goes on"
+        with HealthServer(consumer) as health:
+            pages = []
+            for path in ("/healthz", "/metrics"):
+                with urllib.request.urlopen(f"http://{health.address}{path}", timeout=30) as answer:
+                    pages.append(answer.read().decode())
     assert sorted(done) == [(0, 0), (0, 1), *((1, offset) for offset in range(6))]
     [line] = [each.getMessage() for each in caplog.records if "t-0" in each.getMessage()]
     assert "t-0 is not read beyond offset 2" in line
     assert "record.max.headers" in line
     assert "commit offset 3 for it" in line
+    assert pages[0] == f"degraded\n{line}\n"
+    assert 'seamark_parallel_set_aside_partitions{group="g"} 1\n' in pages[1]
+    assert 'seamark_parallel_set_aside_offset{group="g",topic="t",partition="0"} 2\n' in pages[1]

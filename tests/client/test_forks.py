@@ -20,6 +20,7 @@ from seamark.client import (
 )
 from seamark.client.errors import ClientError
 from seamark.errors import MadeBeforeFork
+from seamark.parallel import ParallelConsumer
 from tests.support.waiting import eventually
 
 # Python 3.12 and newer warn of what is tested here.
@@ -159,3 +160,26 @@ def test_a_child_makes_its_own_broker():
             return producer.send("t", b"x").result(60).offset
 
     assert in_child(work) == 0
+
+
+def test_an_inherited_parallel_consumer_is_refused_and_the_parent_goes_on(broker):
+    seen = []
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": "forked", "auto.offset.reset": "earliest"}
+    consumer = ParallelConsumer(config, ["t"], seen.append)
+    with consumer:
+        uses = [
+            consumer.stop,
+            consumer.status,
+            consumer.wait,
+            consumer.run,
+            consumer.start,
+            lambda: consumer.wait_until(lambda: False),
+            lambda: consumer.skip(PARTITION, 0),
+            lambda: consumer.dead_letter(PARTITION, 0),
+        ]
+        for use in uses:
+            assert_refuses(use)
+        assert in_child(lambda: consumer.__exit__(None, None, None)) is None, "the end of a block has nothing to end"
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("t", b"the parent's").result(30)
+        assert consumer.wait_until(lambda: seen, 60)

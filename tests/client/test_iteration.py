@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -368,6 +369,40 @@ def test_how_an_async_consumer_is_closed_decides_whether_the_last_batch_counts(c
     with contextlib.suppress(HandlerFailed, asyncio.CancelledError):
         asyncio.run(read())
     assert committed() == (7 if ending == "normal" else 4)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_close_on_another_thread_can_be_told_to_commit_nothing(config, topic, committed, commit):
+    consumer = Consumer(config)
+    consumer.subscribe([topic])
+    polled(consumer, 4)
+    with contextlib.suppress(HandlerFailed), ThreadPoolExecutor(1) as other_thread:
+        try:
+            raise HandlerFailed
+        finally:
+            other_thread.submit(consumer.close, commit=commit).result(60)
+    assert committed() == (4 if commit else None)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_close_in_another_task_can_be_told_to_commit_nothing(config, topic, committed, commit):
+    async def read():
+        consumer = AsyncConsumer(config)
+        await consumer.subscribe([topic])
+        while not await consumer.poll(20.0, max_records=4):
+            pass
+
+        async def close():
+            await consumer.close(commit=commit)
+
+        try:
+            raise HandlerFailed
+        finally:
+            await asyncio.create_task(close())
+
+    with contextlib.suppress(HandlerFailed):
+        asyncio.run(read())
+    assert committed() == (4 if commit else None)
 
 
 def test_an_explicit_commit_counts_a_batch_whatever_happens_then(config, topic, committed):

@@ -182,7 +182,8 @@ def test_a_secured_port_spoken_to_in_plain_is_said(secured):
 def test_a_tls_port_spoken_to_in_plain_is_said(secured):
     said = failure({"bootstrap.servers": secured.tls}, ClientError, SOON)
     assert secured.tls in said
-    assert "TLS" in said or "security.protocol=PLAINTEXT" in said
+    assert "TLS" in said
+    assert "set security.protocol to SSL or SASL_SSL" in said
 
 
 def test_sasl_works_inside_tls(secured):

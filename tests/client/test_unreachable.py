@@ -10,9 +10,11 @@ import sys
 import pytest
 
 from seamark import Broker
+from seamark.broker.security import Security, Tls
 from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures, reachability
-from seamark.client.errors import ClientError, CorruptRecords
+from seamark.client.errors import ClientError, CorruptRecords, NoBrokerAvailable, TlsFailed
 from seamark.parallel import ConsumerStopped, ParallelConsumer
+from tests.support.certificates import Authority
 from tests.support.waiting import eventually
 
 
@@ -64,6 +66,51 @@ def test_every_client_names_the_address_that_it_cannot_reach(dead_address, said,
         asyncio.run(poll())
     [line] = said("unreachable")
     assert line.address == dead_address
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize(
+    ("has_tls", "chosen", "looks_like", "remedy"),
+    [
+        (True, "PLAINTEXT", "as a TLS port does", "SSL or SASL_SSL"),
+        (False, "SSL", "as a port without TLS does", "PLAINTEXT or SASL_PLAINTEXT"),
+    ],
+)
+def test_a_port_of_the_other_kind_is_said_in_the_log_and_in_the_error(
+    authority, said, monkeypatch, has_tls, chosen, looks_like, remedy
+):
+    monkeypatch.setattr(reachability, "AFTER_S", 0.2)
+    made = authority.sign("/CN=broker")
+    security = Security(tls=Tls(made.certificate, made.key)) if has_tls else None
+    options = {"security_protocol": chosen, "ssl_truststore_location": str(authority.certificate)}
+    with (
+        Broker(security=security) as broker,
+        Consumer(bootstrap_servers=broker.bootstrap, group_id="g", default_api_timeout_ms=1000, **options) as consumer,
+    ):
+        consumer.subscribe(["t"])
+        with pytest.raises(NoBrokerAvailable) as raised:
+            consumer.poll(30.0)
+    [line] = said("unreachable")
+    for told in (line.getMessage(), str(raised.value)):
+        assert broker.bootstrap in told
+        assert f"{looks_like}; if this is one, set security.protocol to {remedy} (it is {chosen})" in told
+
+
+def test_an_answer_in_tls_is_no_sign_of_a_port_without_tls(authority):
+    made, stranger = authority.sign("/CN=broker"), authority.sign("/CN=stranger")
+    security = Security(tls=Tls(made.certificate, made.key))
+    options = {"security_protocol": "SSL", "ssl_truststore_location": str(stranger.certificate)}
+    with (
+        Broker(security=security) as broker,
+        Admin(bootstrap_servers=broker.bootstrap, default_api_timeout_ms=5000, **options) as admin,
+        pytest.raises(TlsFailed) as raised,
+    ):
+        admin.list_topics()
+    assert "security.protocol" not in str(raised.value)
 
 
 def test_an_address_that_swallows_connections_is_named_too(said):

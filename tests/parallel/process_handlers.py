@@ -10,6 +10,7 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 
+from seamark.parallel import ParallelConsumer
 from seamark.parallel.columns import rows_of
 
 
@@ -191,6 +192,8 @@ def put_work_off(record):
             return async_generator()
         case b"future":
             return Future()
+        case b"map":
+            return map(print, [record])
 
 
 def work_very_slowly(record):
@@ -202,3 +205,7 @@ def note_and_leave_a_thread(record):
     note(record)
     threading.Thread(target=time.sleep, args=(600,)).start()
     time.sleep(0.02)
+
+
+def stop_a_consumer(record):
+    ParallelConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, ["t"], print).stop()

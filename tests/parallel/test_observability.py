@@ -14,6 +14,7 @@ from seamark.errors import ConfigError, UsageError
 from seamark.parallel import ParallelConsumer
 from seamark.parallel.health import HealthServer, complaints, unready
 from seamark.parallel.metrics import metrics_text
+from seamark.parallel.ports import SetAside
 from seamark.parallel.progress import Progress, progress_text
 from seamark.parallel.stall import Stall
 from seamark.parallel.status import CommitStatus, PartitionStatus, StallStatus, State, Status
@@ -135,6 +136,20 @@ def test_the_endpoint_answers_probes_and_says_why_not():
         assert get(server, "/readyz") == (503, "the consumer is failed\n")
         told.said = UsageError("the parallel consumer did not answer within 15 s")
         assert get(server, "/healthz") == (503, "the parallel consumer did not answer within 15 s\n")
+
+
+def test_a_partition_that_is_not_read_on_degrades_the_health_and_is_no_reason_for_a_restart():
+    aside = SetAside(P0, 17, "the batch is too large", 20)
+    degraded = replace(STATUS, set_aside=(aside,))
+    told = Told(degraded)
+    with HealthServer(told, max_stall=100.0) as server:
+        assert get(server, "/healthz") == (200, f"degraded\n{aside}\n")
+        assert get(server, "/readyz") == (200, "ok\n")
+        told.said = replace(degraded, state=State.FAILED, reason="it broke")
+        assert get(server, "/healthz") == (503, f"the consumer stopped: it broke\n{aside}\n")
+    assert "is not read beyond offset 17: the batch is too large" in str(aside)
+    assert "commit offset 20" in str(aside)
+    assert "1 set aside" in progress_text(degraded, 0.0)
 
 
 def test_an_address_that_cannot_be_listened_at_is_one_sentence():

@@ -4,10 +4,15 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import inspect
+import io
+import sqlite3
 import threading
 import time
 from collections import Counter
 from concurrent.futures import Future
+from itertools import starmap
+from multiprocessing.pool import AsyncResult
 
 import pytest
 
@@ -198,6 +203,10 @@ class ToAwait:
         yield
 
 
+class OwnMap(map):
+    pass
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
@@ -206,6 +215,10 @@ class ToAwait:
         (async_generator_of, "returned an async generator that nobody runs"),
         (lambda record: ToAwait(), "returned something to await that nobody awaits"),
         (lambda record: Future(), "returned a future that nobody waits for"),
+        (lambda record: map(print, [record]), "returned an object of type map that nobody iterates over"),
+        (lambda record: OwnMap(print, [record]), "an object of type OwnMap that nobody iterates over"),
+        (lambda record: starmap(print, [[record]]), "an object of type starmap that nobody iterates over"),
+        (lambda record: AsyncResult.__new__(AsyncResult), "an object of type ApplyResult that nobody waits for"),
     ],
 )
 @pytest.mark.parametrize("batch", [None, Batch()], ids=["one", "batch"])
@@ -216,6 +229,22 @@ def test_an_answer_that_stands_for_work_to_be_done_is_a_failure(make_pool, answe
     succeeded, failed = drained(mailbox, 1)
     assert not succeeded
     assert sentence in str(failed[0][1])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [1], (), {"done": 1}, range(3), "text", b"bytes", 0, object(), {}.values(),
+        lambda: sqlite3.connect(":memory:").execute("select 1"),
+        lambda: io.StringIO("a file"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_only_a_value_means_nothing(make_pool, answer):
+    pool, mailbox = make_pool(lambda record: answer() if inspect.isfunction(answer) else answer)
+    pool.start(calls_of(1))
+    succeeded, failed = drained(mailbox, 1)
+    assert len(succeeded) == 1
+    assert not failed
 
 
 def loop_pool(handler, concurrency):

@@ -180,8 +180,8 @@ def test_a_process_whose_exit_code_went_to_other_code_is_seen_to_be_gone(make_po
 
 def test_an_answer_that_stands_for_work_to_be_done_is_a_failure(make_pool):
     pool, mailbox, _ = make_pool(process_handlers.put_work_off)
-    pool.start(calls_with([b"fine", b"generator", b"coroutine", b"async generator", b"future"]))
-    succeeded, failed = drained(mailbox, 5, 60)
+    pool.start(calls_with([b"fine", b"generator", b"coroutine", b"async generator", b"future", b"map"]))
+    succeeded, failed = drained(mailbox, 6, 60)
     assert len(succeeded) == 1
     assert {type(error).__name__ for _, error in failed} == {"WorkNotDone"}
     assert all("that nobody" in str(error) for _, error in failed)

@@ -90,6 +90,15 @@ def test_a_handler_that_no_process_can_load_stops_the_consumer_with_the_reason(t
         consumer.wait(60)
 
 
+def test_a_handler_process_has_no_consumer_to_stop(topic):
+    topic.write([b"1"])
+    consumer = topic.consumer(process_handlers.stop_a_consumer, run_in="processes", retry=Retry(attempts=1)).start()
+    with pytest.raises(
+        ConsumerStopped, match=r"stop\(\) was called in a handler process, where this consumer does not"
+    ):
+        consumer.wait(60)
+
+
 def test_stopping_lets_processes_end_what_they_run(topic, until, notes):
     topic.write(numbers(60), headers=[("notes", str(notes).encode())])
     consumer = topic.consumer(process_handlers.work_slowly, run_in="processes", concurrency=2).start()

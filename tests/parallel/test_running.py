@@ -285,13 +285,31 @@ def test_commits_are_told_to_the_callback_and_a_failing_callback_does_no_harm(to
     assert {error for _, error in told} == {None}
 
 
-def test_a_handler_may_stop_the_consumer(topic):
+@pytest.mark.parametrize("place", ["threads", "loop", "async", "async, beside the loop"])
+def test_a_handler_that_stops_its_consumer_goes_on_at_once_and_its_record_is_done(topic, place):
+    answers = []
+
     def handle(record):
-        topic.seen.add(record)
-        consumer.stop()
+        answers.append(consumer.stop())
+
+    async def handle_async(record):
+        answers.append(await asyncio.to_thread(consumer.stop) if "beside" in place else consumer.stop())
 
     topic.write(numbers(1))
-    consumer = topic.consumer(handle, retry=Retry(attempts=1))
+    is_async = place.startswith("async")
+    # Longer than anybody waits: a handler that waited for the end would be waited for itself.
+    options = {"retry": Retry(attempts=1), "drain": 600.0, "run_in": "auto" if is_async else place}
+    consumer = topic.consumer(handle_async if is_async else handle, **options)
     consumer.start()
-    assert consumer.wait(20).tally["done"] == 1
+    assert consumer.wait(60).tally["done"] == 1
+    assert answers == [None]
     assert topic.committed() == 1
+
+
+def test_a_handler_that_stops_another_consumer_waits_for_its_end(topic, make_topic):
+    other = make_topic().consumer().start()
+    summaries = []
+    topic.write(numbers(1))
+    with topic.consumer(lambda record: summaries.append(other.stop())) as consumer:
+        assert consumer.wait_until(lambda: summaries, 60)
+    assert summaries[0].reason is None

@@ -202,14 +202,16 @@ class AsyncConsumer(ConsumerFacade):
     async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[TopicPartition, ...]:
         return await self._run(self._calls.partitions_of(topic, self._deadline(timeout)))
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> Coroutine[Any, Any, None]:
+    def close(
+        self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None, commit: bool = True
+    ) -> Coroutine[Any, Any, None]:
         # Not a coroutine function: awaited in a task of its own, it would not see the exception that is being handled.
-        return self._close(timeout, leave, is_orderly=sys.exception() is None)
+        return self._close(timeout, leave, is_orderly=sys.exception() is None, commit=commit)
 
-    async def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool) -> None:
+    async def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool, commit: bool = True) -> None:
         if not self._io.owner_is_here:
             return
-        await self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly))
+        await self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly, commit=commit))
         self._abandoned.detach()
 
     async def __aenter__(self) -> Self:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.commits_requests import commit_codes, commit_request
 from seamark.client.commits_verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
-from seamark.client.consumer_events import AutomaticCommitLog, commit_failed_line
+from seamark.client.consumer_events import FailedCommitLog, commit_failed_line
 from seamark.client.consumer_metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
 from seamark.client.membership import Membership
@@ -104,7 +104,8 @@ class Commits:
         # Asynchronous ones whose callback has not been handed out, in order.
         self._unreported: deque[Commit] = deque()
         self._fenced: BrokerError | None = None
-        self._automatic = AutomaticCommitLog()
+        self._automatic_log = FailedCommitLog(is_automatic=True)
+        self._log = FailedCommitLog(is_automatic=False)
 
     # -- starting
 
@@ -244,10 +245,9 @@ class Commits:
     def _finish(self, commit: Commit, error: ClientError | None, now_ms: int) -> None:
         commit.is_done = True
         commit.error = error
-        if commit.on_done is not None:
-            self._effects += self._automatic.ended(commit.offsets, error, now_ms)
-        elif error is not None and not commit.is_told:
-            self._effects.append(commit_failed_line(commit.offsets, error, is_automatic=False))
+        if not commit.is_told:
+            log = self._log if commit.on_done is None else self._automatic_log
+            self._effects += log.ended(commit.offsets, error, now_ms, self._metrics.rebalances.count)
         if commit.on_done is not None:
             commit.on_done(commit, now_ms)
 
@@ -325,7 +325,7 @@ class Commits:
         self.give_up(now_ms)
         for commit in self._unreported:
             if commit.is_told and commit.error is not None:
-                self._effects.append(commit_failed_line(commit.offsets, commit.error, is_automatic=False))
+                self._effects.append(commit_failed_line(commit.offsets, commit.error))
         self._unreported.clear()
 
     @property

@@ -23,6 +23,8 @@ from seamark.wire.schema import Message
 
 # The share of a session's lifetime after which its connection is replaced; Kafka's client uses 0.85 to 0.95.
 _SESSION_SHARE = 0.85
+# OpenSSL's words for an answer that is none in TLS; alerts and all else come from a port that speaks it.
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"}
 
 Progress = Callable[[str], None]
 
@@ -93,8 +95,9 @@ async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progr
         reason = f"the broker's certificate is not accepted: {error.verify_message}"
         raise TlsFailed(node.address, reason) from error
     except ssl.SSLError as error:
-        reason = f"the TLS handshake failed ({getattr(error, 'reason', None) or error}); is this a TLS port?"
-        raise TlsFailed(node.address, reason) from error
+        reason = str(getattr(error, "reason", None) or error)
+        hint = _other_security(recipe) if reason in _NOT_TLS else ""
+        raise TlsFailed(node.address, f"the TLS handshake failed ({reason}){hint}") from error
     except TimeoutError:
         raise ConnectionFailed(node.address, f"no connection within {timeout_s:g} s") from None
     except socket.gaierror as error:
@@ -103,12 +106,23 @@ async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progr
         # A name with an empty or overlong part; ``error`` may repeat the whole of it.
         raise ConnectionFailed(node.address, "the host is no name that can be looked up") from error
     except (ConnectionResetError, ConnectionAbortedError, EOFError) as error:
-        hint = "; is this a TLS port?" if recipe.tls is not None else ""
-        raise ConnectionFailed(node.address, f"the peer ended the connection at once{hint}") from error
+        what = "the peer ended the connection at once"
+        if recipe.tls is not None:
+            what = f"the peer ended the connection at the TLS handshake{_other_security(recipe)}"
+        raise ConnectionFailed(node.address, what) from error
     except OSError as error:
         raise ConnectionFailed(node.address, f"cannot connect ({_short(error)})") from error
     _set_socket_options(connection, recipe)
     return connection
+
+
+def _other_security(recipe: ConnectionRecipe) -> str:
+    """What a peer looks like that ends the connection instead of answering, and which setting says otherwise."""
+    protocol = recipe.security_protocol
+    if recipe.tls is not None:
+        other = "PLAINTEXT or SASL_PLAINTEXT"
+        return f", as a port without TLS does; if this is one, set security.protocol to {other} (it is {protocol})"
+    return f", as a TLS port does; if this is one, set security.protocol to SSL or SASL_SSL (it is {protocol})"
 
 
 def _short(error: OSError) -> str:
@@ -145,10 +159,7 @@ async def _negotiate(connection: Connection, recipe: ConnectionRecipe) -> None:
         except PeerProtocolError:
             raise
         except NetworkError as error:
-            reason = (
-                "the peer ended the connection at the first request; "
-                f"is security.protocol={recipe.security_protocol} right for this port?"
-            )
+            reason = f"the peer ended the connection at the first request{_other_security(recipe)}"
             raise ConnectionFailed(connection.address, reason) from error
         response = read_hello(raw.frame, version, connection.address)
         asked, version = version, next_hello_version(response, connection.address)

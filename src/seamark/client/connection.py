@@ -324,7 +324,7 @@ def _foreign(first: bytes) -> str:
     if first[:4] == b"HTTP":
         return "the peer speaks HTTP, not Kafka's protocol"
     if first[:1] in (b"\x15", b"\x16") and first[1:2] == b"\x03":
-        return "the peer speaks TLS; security.protocol must be SSL or SASL_SSL for this port"
+        return "the peer speaks TLS: set security.protocol to SSL or SASL_SSL for this port"
     return f"the peer does not speak Kafka's protocol (it sent {first[:8]!r})"
 
 

@@ -228,19 +228,20 @@ class Consumer(ConsumerFacade):
 
     # -- closing
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None) -> None:
+    def close(self, timeout: float = CLOSE_TIMEOUT_S, *, leave: bool | None = None, commit: bool = True) -> None:
         """Commit (if auto-commit is on), revoke, leave the group, and end all connections.
 
         While an exception is being handled, the commit leaves out what the last poll gave: it may not be processed.
-        Static members stay in the group until their session ends; ``leave=True`` makes them leave, ``leave=False``
-        makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
+        Only this thread's exceptions are seen: where another one closes, ``commit=False`` says that nothing is to be
+        committed here. Static members stay in the group until their session ends; ``leave=True`` makes them leave,
+        ``leave=False`` makes any member stay. In a forked child it does nothing: the parent's consumer goes on.
         """
-        self._close(timeout, leave, is_orderly=sys.exception() is None)
+        self._close(timeout, leave, is_orderly=sys.exception() is None, commit=commit)
 
-    def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool) -> None:
+    def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool, commit: bool = True) -> None:
         if not self._io.owner_is_here:
             return
-        self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly))
+        self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly, commit=commit))
         self._abandoned.detach()
 
     def __enter__(self) -> Self:

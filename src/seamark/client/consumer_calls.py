@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seamark.client.assignment_state import Phase, Position
+from seamark.client.callback_kinds import refuse_generator
 from seamark.client.commit_callbacks import CommitCallback, CommitCallbacks, log_error, raised_at_the_end
 from seamark.client.commits import Commit
 from seamark.client.consumer_fetching import Moved, Trouble
@@ -261,6 +262,7 @@ class ConsumerCalls:
         self._check_group("commit")
         if callback is not None and not callable(callback):
             raise UsageError(f"a commit callback is a function of offsets and error, not {callback!r}")
+        refuse_generator("the commit callback", callback)
 
         def start() -> None:
             commit = self.core.commit_async(wanted, self.loop.now_ms(), is_told=callback is not None)
@@ -361,15 +363,18 @@ class ConsumerCalls:
 
     # -- closing
 
-    def close(self, deadline: Deadline, leave: bool | None, *, is_orderly: bool = True) -> Call[None]:
-        """I29: commit, revoke, leave, wait for what is under way; then nothing is left."""
+    def close(
+        self, deadline: Deadline, leave: bool | None, *, is_orderly: bool = True, commit: bool = True
+    ) -> Call[None]:
+        """I29: commit if it may, revoke, leave, wait for what is under way; then nothing is left."""
         if self.is_closed:
             return
         self._leave_off(is_orderly=is_orderly)
         error: BaseException | None = None
         try:
-            yield from self._last_commit(deadline)
-            yield OnIo(self._until(lambda: not self.core.commits.is_queued_behind_discovery, deadline))
+            if commit:
+                yield from self._last_commit(deadline)
+            yield OnIo(self._until(self._may_leave, deadline))
             error = yield from self._revoke()
             even_if_static, remain = leave is True, leave is False
             reason = "the consumer is being closed"
@@ -385,6 +390,14 @@ class ConsumerCalls:
             yield OnIo(self.loop.shut())
         if error is not None:
             raise error
+
+    def _may_leave(self) -> bool:
+        """Are the commits on their way, so that leaving the group does not make the coordinator refuse them?
+
+        A member that is joining does not leave behind them on the same connection.
+        """
+        commits = self.core.commits
+        return commits.is_idle if self.core.membership.is_join_unanswered else not commits.is_queued_behind_discovery
 
     def _last_commit(self, deadline: Deadline) -> Call[None]:
         offsets = self.core.processed_offsets()

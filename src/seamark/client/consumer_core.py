@@ -18,7 +18,7 @@ from seamark.assignors import ClusterTopics
 from seamark.client.assignment_state import AssignmentState, Position
 from seamark.client.auto_commit import AutoCommit
 from seamark.client.commits import Commit, Commits
-from seamark.client.consumer_events import handover_line
+from seamark.client.consumer_events import handover_line, topics_refused_line
 from seamark.client.consumer_fetching import Trouble
 from seamark.client.consumer_metrics import ConsumerMetrics
 from seamark.client.consumer_settings import ConsumerSettings
@@ -43,6 +43,7 @@ from seamark.client.positions import Positions, as_offset
 from seamark.client.records_api import Offset
 from seamark.client.subscriptions import Subscription, SubscriptionKind
 from seamark.client.topic_waits import TopicWaits
+from seamark.counts import some_of
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode
@@ -88,6 +89,7 @@ class ConsumerCore:
         self._errors: deque[BaseException] = deque()
         self._topic_waits = TopicWaits()
         self._refused_version = -1
+        self._refused_to_others: list[str] = []
         # Under way; more than one if a join was given up while its commit was not answered.
         self._commits_before_join = 0
         # What had been handed out when the caller last came: a retry of that commit may find it busy with more.
@@ -138,9 +140,12 @@ class ConsumerCore:
 
     @property
     def wanted_topics(self) -> frozenset[str]:
-        """Topics whose metadata is needed."""
-        assigned = frozenset(partition.topic for partition in self.assignment.partitions)
-        return assigned.union(self.subscription.topics, self.membership.group_topics)
+        """Topics whose metadata is needed, also for others: by the leader of a group."""
+        return self._own_topics | self.membership.group_topics
+
+    @property
+    def _own_topics(self) -> frozenset[str]:
+        return frozenset(partition.topic for partition in self.assignment.partitions).union(self.subscription.topics)
 
     # -- the caller
 
@@ -175,11 +180,16 @@ class ConsumerCore:
         if view.version == self._refused_version:
             return
         self._refused_version = view.version
+        own = self._own_topics
+        others = self.membership.group_topics - own
         for code in _REFUSED_TOPIC:
-            wanted = sorted(self.wanted_topics & view.topics.keys())
-            refused = [name for name in wanted if view.topics[name].error is code]
-            if refused:
-                self._errors.append(broker_error(code, "Metadata", f"topics {', '.join(refused)}"))
+            if refused := _with_error(own, view, code):
+                self._errors.append(broker_error(code, "Metadata", f"topics {some_of(refused)}"))
+        # Any member may name any topic: what only others want is no error of the leader's.
+        refused = [name for code in _REFUSED_TOPIC for name in _with_error(others, view, code)]
+        if refused and refused != self._refused_to_others:
+            self.outbox.append(topics_refused_line(refused))
+        self._refused_to_others = refused
 
     def _look_for_topics(self) -> None:
         """Which topics that were subscribed to by name the cluster does not have."""
@@ -395,3 +405,7 @@ class ConsumerCore:
     def take_outbox(self) -> list[Effect]:
         outbox, self.outbox = self.outbox, []
         return outbox
+
+
+def _with_error(topics: Iterable[str], view: ClusterView, code: ErrorCode) -> list[str]:
+    return sorted(name for name in topics if name in view.topics and view.topics[name].error is code)

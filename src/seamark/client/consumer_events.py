@@ -7,7 +7,7 @@ No line has a key, a value or a secret in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from seamark.client.assignment_state import Position
 from seamark.client.errors import ClientError, CommitError
@@ -15,10 +15,12 @@ from seamark.client.lasting_failures import AGAIN_MS
 from seamark.client.membership_effects import CallListener, ListenerCall, LogLine
 from seamark.client.metadata_cache import Node
 from seamark.client.positions_policy import OPTION
+from seamark.counts import number_text, shortened, some_of
 from seamark.topic_partition import TopicPartition
 
 # A group may have thousands of partitions; a line of the log should not.
 _MAX_NAMED = 20
+_MAX_TOPICS = 5
 
 _HANDOVERS = {
     ListenerCall.ASSIGNED: ("info", "assigned", "was assigned"),
@@ -33,37 +35,64 @@ def handover_line(handover: CallListener) -> LogLine:
     return LogLine(level, event, f"{verb} {_named(handover.partitions)}", fields)
 
 
-def commit_failed_line(partitions: Iterable[TopicPartition], error: ClientError, *, is_automatic: bool) -> LogLine:
+def commit_failed_line(
+    partitions: Iterable[TopicPartition], error: ClientError, *, is_automatic: bool = False, failures: int = 1
+) -> LogLine:
+    """``failures`` is how many commits have failed in a row, with this one."""
     names = tuple(partitions)
     kind = "an automatic commit" if is_automatic else "a commit"
-    fields = (("partitions", tuple(map(str, names))), ("reason", str(error)), ("is_automatic", is_automatic))
+    fields = (
+        ("partitions", tuple(map(str, names))),
+        ("reason", str(error)),
+        ("is_automatic", is_automatic),
+        ("failures", failures),
+    )
     reason = error.reason if isinstance(error, CommitError) else error
-    return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {reason}", fields)
+    count = f" ({number_text(failures)} failed in a row)" if failures > 1 else ""
+    return LogLine("warning", "commit_failed", f"{kind} of {_named(names)} failed: {reason}{count}", fields)
 
 
-class AutomaticCommitLog:
-    """Automatic commits that fail go on failing at every interval: said at first, then now and then, and at the end."""
+class FailedCommitLog:
+    """Commits that fail go on failing, at every interval or as often as a program tries.
 
-    __slots__ = ("_failures", "_said_ms")
+    Said at first, again for another cause and in another rebalance, now and then while it lasts, and when it is over.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_cause", "_failures", "_is_automatic", "_said_ms")
+
+    def __init__(self, *, is_automatic: bool) -> None:
+        self._is_automatic = is_automatic
         self._failures = 0
+        self._cause: tuple[type[ClientError], int] | None = None
         self._said_ms = 0
 
     def ended(
-        self, partitions: Iterable[TopicPartition], error: ClientError | None, now_ms: int
+        self, partitions: Iterable[TopicPartition], error: ClientError | None, now_ms: int, rebalances: int
     ) -> tuple[LogLine, ...]:
-        """An automatic commit has ended; gives the line to log, if one is due."""
+        """A commit has ended, after so many rebalances; gives the line to log, if one is due."""
         if error is None:
-            failures, self._failures = self._failures, 0
+            failures, self._failures, self._cause = self._failures, 0, None
             if failures < 2:
                 return ()
-            return (LogLine("warning", "commit_succeeds", f"automatic commits succeed again, after {failures} failed"),)
+            kind = "automatic commits" if self._is_automatic else "commits"
+            text = f"{kind} succeed again, after {number_text(failures)} failed"
+            return (LogLine("warning", "commit_succeeds", text, (("failures", failures),)),)
         self._failures += 1
-        if self._failures > 1 and now_ms - self._said_ms < AGAIN_MS:
+        cause = (type(error), rebalances)
+        if cause == self._cause and now_ms - self._said_ms < AGAIN_MS:
             return ()
+        self._cause = cause
         self._said_ms = now_ms
-        return (commit_failed_line(partitions, error, is_automatic=True),)
+        return (commit_failed_line(partitions, error, is_automatic=self._is_automatic, failures=self._failures),)
+
+
+def topics_refused_line(topics: Sequence[str]) -> LogLine:
+    names = [repr(shortened(name)) for name in topics]
+    text = (
+        "leads the group, and other members subscribe to topics that the broker does not let this one see, or whose "
+        f"names are not allowed; nobody is assigned them: {some_of(names)}"
+    )
+    return LogLine("warning", "group_topics_refused", text, (("topics", tuple(topics[:_MAX_TOPICS])),))
 
 
 def coordinator_found_line(node: Node | None) -> LogLine:

@@ -135,13 +135,15 @@ class ConsumerLoop:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case SendToCoordinator(ticket, request, timeout_ms):
+            case SendToCoordinator(ticket, request, timeout_ms, overtakes):
                 if isinstance(request, OffsetCommitRequest) and log.isEnabledFor(logging.DEBUG):
                     log.debug("sending a commit to %s: %s", self._coordinator, request)
-                self._spawn(self._send(ticket, self._coordinator, request, timeout_ms, is_coordinator=True))
+                # Commits stay in front of it: what a member commits after it has left is refused.
+                lane: Lane = "leaving" if overtakes and self.core.commits.is_idle else "coordinator"
+                self._spawn(self._send(ticket, self._coordinator, request, timeout_ms, lane))
             case SendToNode(ticket, node_id, request, timeout_ms):
                 node = self.network.node(node_id)
-                self._spawn(self._send(ticket, node, request, timeout_ms, is_coordinator=False))
+                self._spawn(self._send(ticket, node, request, timeout_ms, "main"))
             case FindCoordinator():
                 if self._finding is None:
                     self._finding = self._spawn(self._find())
@@ -165,13 +167,10 @@ class ConsumerLoop:
         """One line per event, with what it is about as fields of the log record."""
         self.network.log.say(_LEVELS[line.level], line.event, line.text, **dict(line.fields))
 
-    async def _send(
-        self, ticket: int, node: Node | None, request: Request, timeout_ms: int, *, is_coordinator: bool
-    ) -> None:
+    async def _send(self, ticket: int, node: Node | None, request: Request, timeout_ms: int, lane: Lane) -> None:
         try:
             if node is None:
                 raise ConnectionFailed(self.config.group_id or "the leader", "the broker is not known any more")
-            lane: Lane = "coordinator" if is_coordinator else "main"
             send = partial(self.network.send, node.id, timeout_ms=timeout_ms, lane=lane)
             storage = self.offset_storage
             if storage is not None and storage.concerns(request):

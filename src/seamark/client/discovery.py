@@ -34,6 +34,11 @@ def coordinator_connection_id(node_id: int) -> int:
     return LARGEST_INT - node_id
 
 
+def leaving_connection_id(node_id: int) -> int:
+    """The id of a third connection: for a member that leaves while the second one waits for the answer to its join."""
+    return -coordinator_connection_id(node_id)
+
+
 @dataclass(frozen=True, slots=True)
 class LookUp:
     """Send FindCoordinator for the group to any broker (B1)."""

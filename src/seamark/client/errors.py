@@ -15,6 +15,7 @@
        |  +- RetryLater  CoordinatorMoved  MemberFenced  Refused
        +- CommitError                    CommitFailed RebalanceInProgress RetriableCommitFailed CommitTimedOut CommitMetadataTooLarge
        +- PositionError                  NoOffsetForPartition OffsetOutOfRange RangeGone
+       +- AssignmentUnusable             the group's leader sent something that is no assignment
        +- DeserializationFailed  ConcurrentUse  WakeUp
        +- CorruptRecords                 RecordsTooLarge; what was fetched cannot be read
        +- DeliveryFailed  DeliveryTimedOut  BufferFull  RecordTooLarge     the producer's
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seamark.client.code_meanings import meaning_of
 from seamark.counts import counted, shortened
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
@@ -145,7 +147,7 @@ class BrokerError(ClientError):
     """
 
     def __init__(self, code: ErrorCode, api: str, subject: str, message: str | None = None) -> None:
-        text = f"{api} of {subject}: {code.name} ({_MEANING.get(code, 'error code ' + str(int(code)))})"
+        text = f"{api} of {subject}: {code.name} ({meaning_of(code)})"
         if message:
             text += f": {shortened(message, 300)}"
         super().__init__(text)
@@ -238,6 +240,26 @@ class OffsetOutOfRange(PositionError):
         self.offsets = dict(offsets)
 
 
+class AssignmentUnusable(ClientError):
+    """What ``leader``, the member that leads ``group``, sent as this member's assignment is none.
+
+    Nothing of it is taken, and the next poll joins the group again: another leader may do better.
+    """
+
+    is_retriable = True
+
+    def __init__(self, group: str, leader: str, reason: str) -> None:
+        name = f"member {shortened(leader)!r}" if leader else "whose member id is not known"
+        super().__init__(
+            f"group {group!r}: the assignment from the group's leader, {name}, {reason}. None of it is taken, and the "
+            "next poll joins again. If this goes on, stop that member (seamark groups describe shows where it runs), "
+            "or use a group.id of your own"
+        )
+        self.group = group
+        self.leader = leader
+        self.reason = reason
+
+
 class DeserializationFailed(ClientError):
     """User code could not read a key or value; ``record`` holds the raw bytes, ``part`` is "key" or "value".
 
@@ -303,44 +325,6 @@ _FENCED = frozenset(
     }
 )
 _LATER = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNRELEASED_INSTANCE_ID})
-
-_MEANING = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker met an error that it did not explain",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "the partition does not hold this offset",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker does not have this topic or partition",
-    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another broker leads the partition",
-    ErrorCode.REQUEST_TIMED_OUT: "the broker could not finish in time",
-    ErrorCode.MESSAGE_TOO_LARGE: "the records are larger than the topic allows",
-    ErrorCode.OFFSET_METADATA_TOO_LARGE: "the metadata of the offset is longer than the broker allows",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading the group",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker coordinates the group at the moment",
-    ErrorCode.NOT_COORDINATOR: "another broker coordinates the group",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic's name is not allowed",
-    ErrorCode.ILLEGAL_GENERATION: "the group has moved on to another generation",
-    ErrorCode.INVALID_GROUP_ID: "the group's id is not allowed",
-    ErrorCode.UNKNOWN_MEMBER_ID: "the coordinator does not know this member",
-    ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside what the broker allows",
-    ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not allowed for this topic",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not allowed for this group",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed on this cluster",
-    ErrorCode.UNSUPPORTED_VERSION: "the broker does not speak this version",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "there is a topic with this name already",
-    ErrorCode.INVALID_PARTITIONS: "the number of partitions is not allowed",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "the replication factor is not possible",
-    ErrorCode.INVALID_CONFIG: "a setting is not allowed",
-    ErrorCode.NOT_CONTROLLER: "another broker is the controller",
-    ErrorCode.INVALID_REQUEST: "the broker finds the request malformed",
-    ErrorCode.SECURITY_DISABLED: "the broker has no authorizer",
-    ErrorCode.NON_EMPTY_GROUP: "the group has members",
-    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full",
-    ErrorCode.FENCED_INSTANCE_ID: "another member uses the same group.instance.id",
-    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group is subscribed to the topic",
-    ErrorCode.UNSTABLE_OFFSET_COMMIT: "an open transaction may still change the offset",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the members share no assignor or protocol type",
-}
 
 
 class CorruptRecords(ClientError):

@@ -14,6 +14,8 @@ from seamark.assignors import Assignments, Assignor, MemberAssignment
 from seamark.client.membership_generation import Generation
 from seamark.client.membership_settings import MembershipSettings
 from seamark.client.requests import ByVersion
+from seamark.counts import counted
+from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.consumer_protocol import (
     Assignment,
@@ -114,21 +116,28 @@ def assignment_bytes(assignment: MemberAssignment) -> bytes:
     )
 
 
-def read_assignment(assignment: bytes) -> MemberAssignment:
-    """What SyncGroup answered; raises DecodeError for bytes that are no assignment."""
+class TooManyAssigned(SeamarkError):
+    """An assignment names so many partitions that it cannot be true; ``count`` of them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{counted(count, 'partition')} are assigned")
+        self.count = count
+
+
+def read_assignment(assignment: bytes, most: int) -> MemberAssignment:
+    """What SyncGroup answered; raises SeamarkError for bytes that are no assignment, or one of more than ``most``.
+
+    A partition that is named twice is assigned once, as in Kafka's client.
+    """
     decoded = decode_assignment(assignment)
-    return MemberAssignment(
-        partitions=tuple(
-            sorted(
-                {
-                    TopicPartition(entry.topic, index)
-                    for entry in decoded.assigned_partitions
-                    for index in entry.partitions
-                }
-            )
-        ),
-        user_data=decoded.user_data,
-    )
+    # Four bytes each on the wire, and far more in a consumer.
+    if (count := sum(len(entry.partitions) for entry in decoded.assigned_partitions)) > most:
+        raise TooManyAssigned(count)
+    found = {TopicPartition(entry.topic, index) for entry in decoded.assigned_partitions for index in entry.partitions}
+    partitions = tuple(sorted(found))
+    if impossible := next((each for each in partitions if each.partition < 0), None):
+        raise SeamarkError(f"it names partition {impossible.partition} of topic {impossible.topic!r}")
+    return MemberAssignment(partitions=partitions, user_data=decoded.user_data)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.errors import ClientError, WakeUp
 from seamark.client.membership_effects import CallListener, ListenerCall
 from seamark.errors import UsageError
@@ -37,8 +38,9 @@ class Listener(NamedTuple):
         for name, function in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_lost", on_lost)):
             if function is not None and not callable(function):
                 raise UsageError(f"{name} is a function of a list of partitions, not {function!r}")
-            if not may_await and inspect.iscoroutinefunction(function):
-                raise UsageError(f"{name} is a coroutine function: only AsyncConsumer can await it")
+            if not may_await:
+                refuse_coroutine(name, function, "only AsyncConsumer can await it")
+            refuse_generator(name, function)
         return cls(on_assigned, on_revoked, on_lost)  # type: ignore[arg-type]
 
     def function_for(self, call: ListenerCall) -> ListenerFunction | None:

@@ -131,6 +131,12 @@ class Membership:
         return self._heartbeats.has_error
 
     @property
+    def is_join_unanswered(self) -> bool:
+        """Does the coordinator hold an answer back, and with it all that comes over the same connection?"""
+        attempt = self._joining.attempt
+        return attempt is not None and attempt.is_unanswered
+
+    @property
     def is_leaving(self) -> bool:
         """Is LeaveGroup sent and not answered?"""
         return self._leave_ticket is not None
@@ -252,7 +258,9 @@ class Membership:
 
     def _leave(self, reason: str, now_ms: int, *, even_if_static: bool = False, remain: bool = False) -> None:  # noqa: ARG002
         standing = self._standing
-        is_member = self.state is not MemberState.UNJOINED and bool(self.generation.member_id)
+        # A static member is known by its instance id, also before its first join has told it a member id.
+        is_known = bool(self.generation.member_id) or self.settings.is_static
+        is_member = self.state is not MemberState.UNJOINED and is_known
         may_leave = even_if_static or not self.settings.is_static
         if is_member and may_leave and not remain and standing.is_coordinator_known:
             self._leave_ticket = standing.send(
@@ -260,6 +268,7 @@ class Membership:
                 self.settings.request_timeout_ms,
                 self._left,
                 self._leave_failed,
+                overtakes=self.is_join_unanswered,
             )
             standing.log("info", "leaves", f"leaves the group: {reason}", reason=reason)
         self._joining.abandon()

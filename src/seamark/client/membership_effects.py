@@ -24,11 +24,16 @@ class ListenerCall(Enum):
 
 
 class SendToCoordinator(NamedTuple):
-    """Answer with ``answered(ticket, response)`` or ``failed(ticket, reason)``; no answer at all only after a close."""
+    """Answer with ``answered(ticket, response)`` or ``failed(ticket, reason)``; no answer at all only after a close.
+
+    A coordinator takes the requests of a connection one by one. One that ``overtakes`` must not wait for the answer to
+    a join that is under way, which may take as long as the group's slowest member.
+    """
 
     ticket: int
     request: Request
     timeout_ms: int
+    overtakes: bool = False
 
 
 class SendToNode(NamedTuple):

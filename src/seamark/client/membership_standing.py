@@ -65,10 +65,18 @@ class Standing:
 
     # -- requests
 
-    def send(self, request: Request, timeout_ms: int, on_answer: OnAnswer, on_failure: OnFailure) -> int:
+    def send(
+        self,
+        request: Request,
+        timeout_ms: int,
+        on_answer: OnAnswer,
+        on_failure: OnFailure,
+        *,
+        overtakes: bool = False,
+    ) -> int:
         ticket = self._tickets.next()
         self._waiting[ticket] = _Waiting(on_answer, on_failure, self.generation)
-        self.do(SendToCoordinator(ticket, request, timeout_ms))
+        self.do(SendToCoordinator(ticket, request, timeout_ms, overtakes))
         return ticket
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> bool:

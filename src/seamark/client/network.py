@@ -25,7 +25,7 @@ from seamark.client.connecting import ConnectionRecipe
 from seamark.client.connection import Connection
 from seamark.client.coordinators import Coordinators
 from seamark.client.deadline import Deadline
-from seamark.client.discovery import coordinator_connection_id
+from seamark.client.discovery import coordinator_connection_id, leaving_connection_id
 from seamark.client.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -50,7 +50,12 @@ from seamark.wire.error_codes import ErrorCode
 from seamark.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
-Lane = Literal["main", "coordinator"]
+Lane = Literal["main", "coordinator", "leaving"]
+_CONNECTION_IDS: dict[Lane, Callable[[int], int]] = {
+    "main": lambda node_id: node_id,
+    "coordinator": coordinator_connection_id,
+    "leaving": leaving_connection_id,
+}
 
 
 class NetworkClient:
@@ -201,7 +206,7 @@ class NetworkClient:
         """The connection to a node for a purpose; ConnectionFailed if no such node is known."""
         if self._is_closed:
             raise ClosedError("the client was closed")
-        connection_id = node_id if lane == "main" else coordinator_connection_id(node_id)
+        connection_id = _CONNECTION_IDS[lane](node_id)
         node = self.node(node_id)
         found = self._connections.get(connection_id)
         if found is not None:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.config import ProducerConfig
 from seamark.client.deadline import now_ms
 from seamark.client.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
@@ -121,6 +122,8 @@ class ProducerFacade:
         if on_delivery is not None and not callable(on_delivery):
             raise UsageError(f"on_delivery is a function of a Delivered and an error, not {on_delivery!r}")
         if on_delivery is not None:
+            refuse_generator("on_delivery", on_delivery)
+            refuse_coroutine("on_delivery", on_delivery, "nobody would await it; await what send returns instead")
             self._sender.delivery_thread.start()
         stamp = read_timestamp(timestamp_ms)
         return Outgoing(topic, key_bytes, value_bytes, partition, checked, stamp, size, on_delivery)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from seamark.assignors import MemberSubscription
+from seamark.assignors import MemberAssignment, MemberSubscription
 from seamark.client.rebalance_ownership import Difference
 
 
@@ -18,6 +18,8 @@ class JoinAttempt:
 
     started_ms: int
     ticket: int = 0
+    # The member id of the group's leader, once JoinGroup was answered.
+    leader: str = ""
     sync_started_ms: int = 0
     # As leader, the members to assign to while the metadata of their topics is awaited.
     members: list[MemberSubscription] | None = None
@@ -25,7 +27,8 @@ class JoinAttempt:
     assignment: bytes | None = None
     error: Exception | None = None
     ended_ms: int = 0
-    # How far the completion has got.
+    # The assignment as it was read, and how far the completion has got.
+    taken: MemberAssignment | None = None
     difference: Difference | None = None
     is_revoked_called: bool = False
     is_owned: bool = False
@@ -34,3 +37,8 @@ class JoinAttempt:
     @property
     def is_done(self) -> bool:
         return self.assignment is not None or self.error is not None
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Does the coordinator hold JoinGroup or SyncGroup back?"""
+        return not self.is_done and self.members is None

@@ -13,7 +13,7 @@ heartbeats on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from seamark.assignors import Assignments, Assignor, ClusterTopics, RebalanceProtocol
 from seamark.client.backoff import ExponentialBackoff
@@ -72,7 +72,7 @@ class JoinLoop:
         # What the last attempt met, until one succeeds; None also for what is part of every join.
         self.last_error: Exception | None = None
         self.preparation = Preparation(standing, settings, protocol)
-        self.completion = Completion(standing, self._assignors)
+        self.completion = Completion(standing, settings.group_id, self._assignors, self._known_partitions)
         self.attempt: JoinAttempt | None = None
         self.retry_at_ms = 0
         # The topics of the last JoinGroup; joining with others is a reason to join again (C22).
@@ -225,6 +225,7 @@ class JoinLoop:
         standing.state = MemberState.COMPLETING_REBALANCE
         standing.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self._heartbeats.enable(now_ms)
+        attempt.leader = response.leader
         if response.leader != response.member_id:
             self._send_sync({}, now_ms)
             return
@@ -264,6 +265,9 @@ class JoinLoop:
                 f"cached metadata has changed from {dict(before.partition_counts)} at the beginning of the rebalance "
                 f"to {dict(now.partition_counts)}"
             )
+
+    def _known_partitions(self, topics: Iterable[str]) -> int:
+        return sum(self._cluster.known(topics).values())
 
     def _watch(self) -> None:
         """Begin to watch what another has assigned by, as soon as all of it is known here."""

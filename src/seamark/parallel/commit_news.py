@@ -7,6 +7,7 @@ from typing import Any
 
 from seamark.counts import counted
 from seamark.parallel.ports import ToCommit
+from seamark.parallel.trouble_log import TroubleLog
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
@@ -20,6 +21,7 @@ class CommitNews:
 
     def __init__(self, on_commit: OnCommit | None) -> None:
         self._on_commit = on_commit
+        self._refusals = TroubleLog("Commits are accepted again")
         self.last_seconds = 0.0
 
     def ended(
@@ -27,7 +29,9 @@ class CommitNews:
         offsets: Mapping[TopicPartition, ToCommit],
         results: Mapping[TopicPartition, BaseException | None],
         seconds: float,
+        now: float,
     ) -> None:
+        """A commit that took so long has ended."""
         self.last_seconds = seconds
         outcomes: dict[int, tuple[BaseException | None, dict[TopicPartition, int]]] = {}
         for partition, to_commit in offsets.items():
@@ -36,8 +40,10 @@ class CommitNews:
             outcomes.setdefault(id(error), (error, {}))[1][partition] = to_commit.offset
         for error, committed in outcomes.values():
             if error is not None:
-                _log.warning("A commit of %s was refused: %s", counted(len(committed), "partition"), error)
+                self._refusals.failed(f"A commit of {counted(len(committed), 'partition')} was refused", error, now)
             self._tell(committed, error)
+        if all(error is None for error, _ in outcomes.values()):
+            self._refusals.succeeded()
 
     def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:
         if self._on_commit is None:

@@ -32,6 +32,7 @@ from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Set
 from seamark.parallel.signals import DrainOnSignal
 from seamark.parallel.status import State, Status, Summary
 from seamark.parallel.status_report import last_words, status_of
+from seamark.parallel.whereabouts import Home, is_handler_process, running_in
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
@@ -43,6 +44,10 @@ _ANSWER_S = 15.0
 _LOOK_S = 0.02
 # Whoever starts a consumer owns it before this has passed.
 _UNOWNED_S = 5.0
+_NO_CONSUMER_HERE = (
+    "stop() was called in a handler process, where this consumer does not run: to end it from there, raise an error "
+    "that is not retried, with then=Stop()"
+)
 
 
 class ConsumerStopped(SeamarkError):
@@ -123,6 +128,7 @@ class ParallelConsumer:
         # An eighth of what may be held is fetched ahead, as bytes; the rest is for records at work. More would only be
         # memory: the allocator keeps two or three times what fetched frames of all sizes take up.
         self._port = open_port(client, config, max(1 << 20, buffer_bytes // 8))
+        self._home = Home("ParallelConsumer")
         self._state = State.NEW
         self._runtime: Runtime | None = None
         self._ended = threading.Event()
@@ -156,6 +162,7 @@ class ParallelConsumer:
 
     def wait(self, timeout: float | None = None) -> Summary | None:
         """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does."""
+        self._home.check()
         if not self._ended.wait(timeout):
             return None
         self._raise_failure()
@@ -167,6 +174,7 @@ class ParallelConsumer:
         ``condition`` is called about fifty times a second, by the calling thread. If the consumer ends by itself before
         it is true, ConsumerStopped is raised.
         """
+        self._home.check()
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while not condition():
             left = deadline - time.monotonic()
@@ -182,8 +190,9 @@ class ParallelConsumer:
     def stop(self, drain: float | None = None) -> Summary | None:
         """Start nothing more, let handlers end for at most ``drain`` seconds, commit, leave the group.
 
-        Waits for the end, but not if it is called by a handler, for which the end waits. Raises ConsumerStopped if the
-        consumer has ended by itself and nothing has raised that before.
+        Waits for the end, but not if it is called by a handler or by ``on_commit``, for which the end waits: then it
+        asks for the stop and returns None at once. Raises ConsumerStopped if the consumer has ended by itself and
+        nothing has raised that before, and UsageError in a handler process, which has no consumer to stop.
         """
         summary = self._stop(drain)
         if not self._is_told:
@@ -193,8 +202,11 @@ class ParallelConsumer:
     def _stop(self, drain: float | None = None) -> Summary | None:
         if drain is not None and (isinstance(drain, bool) or not isinstance(drain, int | float) or drain < 0):
             raise ConfigError("drain", drain, "must be a number of seconds that is not negative")
+        self._home.check()
         with self._starting:
             if self._runtime is None:
+                if is_handler_process():
+                    raise UsageError(_NO_CONSUMER_HERE)
                 if self._state is State.NEW:
                     self._state = State.STOPPED
                     self._port.close(0.0)
@@ -209,9 +221,10 @@ class ParallelConsumer:
         return self._summary
 
     def _is_waited_for(self) -> bool:
-        """Whether the end waits for the calling thread: a handler's, or the owner's own inside a callback."""
-        name = threading.current_thread().name
-        return name.startswith("seamark-handler") or threading.get_ident() == self._owner
+        """Whether the end waits for the caller: for a handler of this consumer, or the owner inside a callback."""
+        runtime = self._runtime
+        is_handler = runtime is not None and running_in.get() is runtime.pool
+        return is_handler or threading.get_ident() == self._owner
 
     def __enter__(self) -> Self:
         return self.start()
@@ -219,6 +232,8 @@ class ParallelConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._home.is_here:
+            return
         self._stop()
         failure = self._failure()
         if failure is None or self._is_told:
@@ -258,6 +273,7 @@ class ParallelConsumer:
             self._stop(0.0)
 
     def _begin(self) -> Runtime:
+        self._home.check()
         with self._starting:
             if self._state is not State.NEW:
                 raise UsageError("a parallel consumer is started once; make another")
@@ -312,6 +328,7 @@ class ParallelConsumer:
 
     def status(self) -> Status:
         """What is going on; may be called from any thread, also before the start and after the end."""
+        self._home.check()
         if self._runtime is None:
             return Status(self._state, self._group)
         runtime = self._runtime
@@ -342,6 +359,7 @@ class ParallelConsumer:
         self._order(lambda now: runtime.engine.dead_letter(_read_partition(partition), offset, now, topic))
 
     def _running(self) -> Runtime:
+        self._home.check()
         if self._runtime is None or self._ended.is_set():
             raise UsageError(f"the parallel consumer is not running, it is {self._state.value}")
         return self._runtime

@@ -2,18 +2,23 @@
 
 A handler is a plain function, which has done its work when it returns, or a coroutine function, which is awaited. What
 does nothing until somebody runs it is neither: a generator function is refused when a consumer is made, and a handler
-that returns a generator, a coroutine or a future at run time has failed, as nobody would ever run it or look at it.
+that returns a generator, an iterator, a coroutine or a future at run time has failed, as nobody would ever run it or
+look at it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from seamark.errors import UsageError
+
+# The modules of Python's own iterators (map, filter, zip, chain, …), which do nothing until somebody asks for the next
+# item. Those of other modules may stand for work that is done: the cursor of a database is an iterator over its rows.
+_LAZY = ("builtins", "itertools")
 
 
 class WorkNotDone(UsageError):
@@ -64,3 +69,14 @@ def check_answer(answer: object) -> None:
         raise WorkNotDone("the handler returned something to await that nobody awaits: declare it async def")
     if isinstance(answer, Future):
         raise WorkNotDone("the handler returned a future that nobody waits for: wait for its result in the handler")
+    kind = type(answer)
+    if kind.__module__ == "multiprocessing.pool":
+        text = (
+            f"the handler returned an object of type {kind.__name__} that nobody waits for: wait for its result there"
+        )
+        raise WorkNotDone(text)
+    if isinstance(answer, Iterator) and any(
+        each.__module__ in _LAZY and issubclass(each, Iterator) for each in kind.__mro__
+    ):
+        text = f"the handler returned an object of type {kind.__name__} that nobody iterates over, so that its work is"
+        raise WorkNotDone(f"{text} not done: go through it in the handler, by a for loop or list(…)")

@@ -1,10 +1,12 @@
 """A health endpoint for pods: is the consumer alive, is it ready, and its metrics, over HTTP on a thread of its own.
 
-    /healthz   200 while it works, else 503 with a sentence for each reason: restart it
+    /healthz   200 while it works, else 503 with a sentence for each reason: restart it. "degraded" instead of "ok",
+               with a sentence each, for what a restart does not mend
     /readyz    200 once partitions are assigned
     /metrics   Prometheus text
 
-``complaints`` and ``unready`` are the rules, and pure. A consumer that is asked to stop is healthy while it drains.
+``complaints``, ``degradations`` and ``unready`` are the rules, and pure. A consumer that is asked to stop is healthy
+while it drains.
 """
 
 from __future__ import annotations
@@ -39,6 +41,14 @@ def complaints(status: Status, *, max_stall: float, max_commit_failing: float) -
         error = status.commits.last_error
         found.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
     return found
+
+
+def degradations(status: Status) -> list[str]:
+    """What somebody has to look at while the rest goes on.
+
+    No reason for a restart: the batch would be met again, and whoever wrote it would stop all other partitions.
+    """
+    return [str(each) for each in status.set_aside]
 
 
 def unready(status: Status) -> str | None:
@@ -110,9 +120,10 @@ class HealthServer:
             return Page(metrics_text(status), content_type=CONTENT_TYPE)
         if path == "/readyz":
             reason = unready(status)
-            reasons = [] if reason is None else [reason]
-        else:
-            reasons = complaints(status, max_stall=self._max_stall, max_commit_failing=self._max_commit_failing)
+            return Page("ok\n") if reason is None else Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        reasons = complaints(status, max_stall=self._max_stall, max_commit_failing=self._max_commit_failing)
+        notes = degradations(status)
+        text = "".join(f"{line}\n" for line in (*reasons, *notes))
         if reasons:
-            return Page("".join(f"{reason}\n" for reason in reasons), HTTPStatus.SERVICE_UNAVAILABLE)
-        return Page("ok\n")
+            return Page(text, HTTPStatus.SERVICE_UNAVAILABLE)
+        return Page(f"degraded\n{text}" if notes else "ok\n")

@@ -30,8 +30,8 @@ _COUNTERS = {
 
 def metrics_text(status: Status) -> str:
     """All families in Prometheus' text format."""
-    families = (*_counters(status), *_gauges(status), *_partitions(status), *_commits(status), *_stalls(status))
-    return "".join(families)
+    parts = (_counters, _gauges, _partitions, _commits, _stalls, _set_aside)
+    return "".join(family for part in parts for family in part(status))
 
 
 def _counters(status: Status) -> Iterator[str]:
@@ -106,6 +106,15 @@ def _stalls(status: Status) -> Iterator[str]:
         offsets.append((labels, each.stall.offset))
     yield _family("stall_seconds", "gauge", "How long the record at the frontier has held it back.", ages)
     yield _family("stall_offset", "gauge", "Offset of the record at the frontier.", offsets)
+
+
+def _set_aside(status: Status) -> Iterator[str]:
+    meaning = "Partitions that are not read on, because their next batch cannot be read."
+    yield _family("set_aside_partitions", "gauge", meaning, [({"group": status.group}, len(status.set_aside))])
+    offsets = [
+        (_labels(status, each.partition.topic, each.partition.partition), each.offset) for each in status.set_aside
+    ]
+    yield _family("set_aside_offset", "gauge", "Where the batch begins that cannot be read.", offsets)
 
 
 def _known(status: Status, figure: Callable[[PartitionStatus], int]) -> list[tuple[dict[str, object], float]]:

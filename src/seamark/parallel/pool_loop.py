@@ -21,6 +21,7 @@ from seamark.parallel.handler_kinds import check_answer, is_async
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_coroutine
+from seamark.parallel.whereabouts import running_in
 from seamark.parallel.work import Work
 from seamark.readable_log import readable_logger
 
@@ -128,6 +129,7 @@ class LoopPool:
         succeeded, failed = mailbox.succeeded, mailbox.failed
         handler, argument = self._handler, self._argument
         is_plain, has_coroutine = argument.is_plain, self._is_async
+        running_in.set(self)
         task = asyncio.current_task()
         assert task is not None
         while not self._is_closed:

@@ -24,6 +24,7 @@ from seamark.parallel.handler_kinds import check_answer
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import WORTH_WAKING, taken_back
 from seamark.parallel.stack_lines import line_of_thread
+from seamark.parallel.whereabouts import running_in
 from seamark.parallel.work import Work
 from seamark.readable_log import readable_logger
 
@@ -107,6 +108,7 @@ class ThreadPool:
         What a handler raises is reported by ``_work``. But some libraries throw an error into a thread from another
         one, for instance to time a call out, and it may arrive when the handler has already returned.
         """
+        running_in.set(self)
         parked = threading.Lock()
         parked.acquire()
         while not self._is_closed:

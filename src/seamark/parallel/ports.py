@@ -62,6 +62,22 @@ class ToCommit(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
+class SetAside(NamedTuple):
+    """A partition that is not read on, as its batch at ``offset`` cannot be; ``next_offset`` is behind the batch."""
+
+    partition: TopicPartition
+    offset: int
+    reason: str
+    next_offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.partition} is not read beyond offset {self.offset}: {self.reason}; other partitions go on. To get "
+            f"past the batch, stop the group, commit offset {self.next_offset} for it (seamark groups reset), and "
+            "start again"
+        )
+
+
 class Rebalance(Protocol):
     """What the runtime wants to hear; called from inside ``poll`` and ``close``, on the thread that called those."""
 
@@ -130,6 +146,14 @@ class LogEndsPort(Protocol):
 
     def log_ends(self) -> Mapping[TopicPartition, int]:
         """By partition; those of which nothing is known are left out."""
+
+
+@runtime_checkable
+class SetAsidePort(Protocol):
+    """A port that goes on with the other partitions where the batch of one cannot be read."""
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """The partitions that wait for somebody to get them past such a batch."""
 
 
 @runtime_checkable

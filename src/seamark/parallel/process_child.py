@@ -20,6 +20,7 @@ from seamark.parallel.actions import StartCall
 from seamark.parallel.process_calls import CUT_OFF, MOST_CALLS, Ending, OwnerSide, how_it_ended
 from seamark.parallel.process_frames import BrokenFrame, FrameReader, framed
 from seamark.parallel.process_worker import END, READY, RECEIVED_BYTES, serve
+from seamark.parallel.whereabouts import HANDLER_PROCESS
 
 GUARD = "a program that starts processes needs `if __name__ == '__main__':` around its main part"
 _START_S = 60.0
@@ -37,7 +38,7 @@ class HandlerProcess:
         states: Any = context.RawArray("B", MOST_CALLS)
         self._calls = OwnerSide(states)
         self._is_given_up = is_given_up
-        self._process = context.Process(target=serve, args=(theirs, states, payload), daemon=True)
+        self._process = context.Process(target=serve, args=(theirs, states, payload), name=HANDLER_PROCESS, daemon=True)
         self._frames = FrameReader()
         self._words: list[bytes] = []
         # Nobody waits for words any more: there will be none, or the process is gone or given up.

@@ -47,6 +47,8 @@ def progress_text(status: Status, records_per_second: float) -> str:
         parts.append(
             f"{len(status.stalls)} stalled, the oldest {worst.partition} @ {worst.offset} for {worst.age:.0f} s"
         )
+    if status.set_aside:
+        parts.append(f"{len(status.set_aside)} set aside")
     if status.commits.failing_for:
         parts.append(f"commits fail for {status.commits.failing_for:.0f} s")
     state = "" if status.state is State.RUNNING else f" ({status.state.value})"

@@ -28,9 +28,10 @@ from seamark.parallel.engine import Engine
 from seamark.parallel.failure_log import FailureLog
 from seamark.parallel.mailbox import Mailbox
 from seamark.parallel.pools import Pool
-from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort
+from seamark.parallel.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort
 from seamark.parallel.settings import Settings
 from seamark.parallel.stall_log import StallLog
+from seamark.parallel.trouble_log import TroubleLog
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
@@ -84,6 +85,7 @@ class Runtime:
         self._actions: deque[Action] = deque()
         self._is_performing = False
         self._trouble_since: float | None = None
+        self._poll_troubles = TroubleLog("Polling succeeds again")
         self._next_bare_poll = 0.0
         self._has_withdrawn = False
         self._stall_log = StallLog(self.engine, self.pool)
@@ -136,7 +138,9 @@ class Runtime:
         except Exception as error:  # noqa: BLE001 - whatever the client raises is judged, and ends the consumer visibly
             self._in_trouble(error)
         else:
-            self._trouble_since = None
+            if self._trouble_since is not None:
+                self._trouble_since = None
+                self._poll_troubles.succeeded()
         finally:
             self.mailbox.is_waiting = False
 
@@ -161,7 +165,7 @@ class Runtime:
             self._trouble_since = now
         is_passing = getattr(error, "is_retriable", False) and not getattr(error, "causes", None)
         if is_passing and now - self._trouble_since < GIVE_UP_AFTER_S:
-            _log.warning("Polling failed and is tried again: %s", error)
+            self._poll_troubles.failed("Polling failed and is tried again", error, now)
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
         self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
@@ -171,6 +175,10 @@ class Runtime:
         if not isinstance(self._port, LogEndsPort) or self.engine.is_over:
             return {}
         return self._port.log_ends()
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Partitions that the client does not read on."""
+        return self._port.set_aside() if isinstance(self._port, SetAsidePort) else ()
 
     # -- what others say
 
@@ -268,7 +276,7 @@ class Runtime:
 
         def finished(results: Mapping[TopicPartition, BaseException | None]) -> None:
             now = self.clock()
-            self.news.ended(action.offsets, results, now - sent)
+            self.news.ended(action.offsets, results, now - sent, now)
             self._perform(self.engine.commit_finished(action.ticket, results, now))
 
         if action.must_wait:

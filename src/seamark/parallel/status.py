@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from seamark.counts import counted
+from seamark.parallel.ports import SetAside
 from seamark.parallel.stall import Stall
 from seamark.parallel.work import Where
 from seamark.readable_text import readable
@@ -94,7 +95,8 @@ class Status:
     ``holding`` are the records at the frontiers, with how long each has held its partition back, however short;
     ``stalls`` are those that have done so for the stall limit: see ``seamark.parallel.stall``. ``running`` counts
     handler calls under way, those that wait for a free handler included; ``waiting`` are records whose turn has not
-    come. ``last_error`` is the last thing that went wrong, ``reason`` why the consumer ended by itself.
+    come. ``set_aside`` are partitions that are not read on, because a batch of theirs cannot be read. ``last_error`` is
+    the last thing that went wrong, ``reason`` why the consumer ended by itself.
     """
 
     state: State
@@ -103,6 +105,7 @@ class Status:
     tally: Mapping[str, int] = field(default_factory=dict)
     stalls: tuple[StallStatus, ...] = ()
     holding: tuple[StallStatus, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
     parked: tuple[ParkedRecord, ...] = ()
     running: int = 0
     waiting: int = 0

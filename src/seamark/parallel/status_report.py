@@ -25,6 +25,7 @@ def status_of(runtime: Runtime, state: State, group: str) -> Status:
         tally=engine.tally.as_dict(),
         stalls=stalls,
         holding=tuple(holding),
+        set_aside=tuple(runtime.set_aside()),
         parked=tuple(_parked(work, now) for work in engine.endings.parked),
         running=engine.lanes.calls,
         waiting=engine.lanes.waiting_count,

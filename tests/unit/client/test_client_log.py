@@ -10,9 +10,9 @@ import pytest
 from seamark.client import admin_offsets, client_log
 from seamark.client.client_log import MOST_PER_MINUTE, ClientLog
 from seamark.client.config import AdminConfig, ClientConfig
-from seamark.client.consumer_events import AutomaticCommitLog
+from seamark.client.consumer_events import FailedCommitLog
 from seamark.client.deadline import Deadline
-from seamark.client.errors import CommitFailed
+from seamark.client.errors import CommitFailed, RebalanceInProgress
 from seamark.client.lasting_failures import AGAIN_MS
 from seamark.topic_partition import TopicPartition
 from seamark.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
@@ -48,15 +48,25 @@ def test_of_one_event_so_many_lines_are_written_in_a_minute_and_the_next_says_wh
 
 
 def test_automatic_commits_that_fail_are_told_once_now_and_then_and_when_it_is_over() -> None:
-    log = AutomaticCommitLog()
+    log = FailedCommitLog(is_automatic=True)
     error = CommitFailed("the group has moved on", [PARTITION], "g")
-    told = [log.ended([PARTITION], error, now_ms) for now_ms in range(0, AGAIN_MS + 1, 1_000)]
+    told = [log.ended([PARTITION], error, now_ms, 0) for now_ms in range(0, AGAIN_MS + 1, 1_000)]
     assert [number for number, lines in enumerate(told) if lines] == [0, AGAIN_MS // 1_000]
-    assert "an automatic commit of t-0 failed: the group has moved on" in told[0][0].text
-    [line] = log.ended([PARTITION], None, AGAIN_MS + 2_000)
+    assert told[0][0].text == "an automatic commit of t-0 failed: the group has moved on"
+    assert told[-1][0].text == "an automatic commit of t-0 failed: the group has moved on (61 failed in a row)"
+    [line] = log.ended([PARTITION], None, AGAIN_MS + 2_000, 0)
     assert line.text == "automatic commits succeed again, after 61 failed"
-    assert log.ended([PARTITION], None, AGAIN_MS + 3_000) == ()
-    assert log.ended([PARTITION], error, AGAIN_MS + 4_000), "the next time is told again"
+    assert log.ended([PARTITION], None, AGAIN_MS + 3_000, 0) == ()
+    assert log.ended([PARTITION], error, AGAIN_MS + 4_000, 0), "the next time is told again"
+
+
+def test_another_cause_and_another_rebalance_are_told_at_once() -> None:
+    log = FailedCommitLog(is_automatic=False)
+    joining = RebalanceInProgress("the member is joining the group", [PARTITION], "g")
+    over = CommitFailed("the group has moved on", [PARTITION], "g")
+    tries = [(joining, 1), (joining, 1), (over, 1), (over, 1), (joining, 2), (joining, 2)]
+    told = [bool(log.ended([PARTITION], error, 0, rebalances)) for error, rebalances in tries]
+    assert told == [True, False] * 3
 
 
 def test_a_line_about_a_subject_is_said_once_and_not_about_every_name_that_is_made_up(caplog):

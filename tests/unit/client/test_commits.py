@@ -18,7 +18,7 @@ from seamark.client.errors import (
     RebalanceInProgress,
     RetriableCommitFailed,
 )
-from seamark.client.membership_effects import FindCoordinator, ForgetCoordinator, SendToCoordinator, Tickets
+from seamark.client.membership_effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
 from seamark.client.membership_generation import NO_IDENTITY, GroupIdentity, MemberState
 from seamark.client.rebalance_answers import Reset
 from seamark.client.records_api import Offset
@@ -480,3 +480,22 @@ def test_auto_commit_that_is_off_is_never_due():
     auto.failed(1)
     auto.restart(1)
     assert not auto.is_due(1 << 50)
+
+
+def test_commits_of_a_member_that_is_joining_are_one_line_of_the_log_and_their_number_when_it_is_over():
+    driver = CommitDriver()
+    driver.member.carry_out(driver.membership.request_rejoin("test"))
+    driver.member.poll()
+    for _ in range(50):
+        driver.start({T0: Offset(1)})
+        driver.start_async({T0: Offset(1)})
+    driver.member.answer_join(generation=2)
+    driver.member.answer_sync("t-0 t-1")
+    driver.member.poll()
+    driver.start({T0: Offset(1)})
+    driver.answer()
+    lines = [effect.text for effect in driver.effects if isinstance(effect, LogLine)]
+    assert lines == [
+        "a commit of t-0 failed: the member is joining the group; poll, then commit again",
+        "commits succeed again, after 100 failed",
+    ]

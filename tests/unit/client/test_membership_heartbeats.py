@@ -237,6 +237,27 @@ def test_leaving_during_a_join_has_lost_what_a_cooperative_member_kept(is_answer
     assert driver.story == ["lost{t-0}", "own{}", "leave"]
 
 
+@pytest.mark.parametrize("rebalance", ["none", "JoinGroup is held back", "SyncGroup is held back"])
+def test_leave_group_overtakes_a_join_that_the_coordinator_holds_back_and_nothing_else(rebalance):
+    driver = MemberDriver()
+    driver.settle("t-0")
+    if rebalance != "none":
+        driver.carry_out(driver.membership.request_rejoin("test"))
+        driver.poll()
+    if rebalance == "SyncGroup is held back":
+        driver.answer_join(generation=2)
+    driver.carry_out(driver.membership.leave("closed", driver.now_ms))
+    assert driver.take(LeaveGroupRequest).overtakes == (rebalance != "none")
+
+
+def test_a_static_member_that_is_to_leave_can_do_so_before_its_first_join_is_answered():
+    driver = MemberDriver(instance_id="i")
+    driver.poll()
+    driver.carry_out(driver.membership.leave("closed", driver.now_ms, even_if_static=True))
+    [leaving] = driver.sent(LeaveGroupRequest)[0].members
+    assert (leaving.member_id, leaving.group_instance_id) == ("", "i")
+
+
 # covers: C32
 @pytest.mark.parametrize(
     ("instance_id", "options", "leaves"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.assignors import Assignor, BadAssignment, ClusterTopics, MemberAssignment
+from seamark.client.errors import AssignmentUnusable
 from seamark.client.membership_generation import MemberState
 from seamark.topic_partition import TopicPartition
 from seamark.wire.consumer_protocol import Subscription, TopicPartitions
@@ -146,9 +147,34 @@ def test_an_assignment_that_is_no_assignment_is_raised():
     driver.poll()
     driver.answer_join()
     driver.answer_sync(assignment=b"\x00")
-    with pytest.raises(Exception, match=r"Assignment"):
+    said = r"group 'g': the assignment from the group's leader, member 'other', cannot be read \(Assignment"
+    with pytest.raises(AssignmentUnusable, match=said) as raised:
         driver.poll()
+    assert raised.value.is_retriable
     assert driver.membership.is_rejoin_needed
+
+
+def test_more_partitions_than_there_can_be_are_refused_and_looked_up_before_the_next_join():
+    driver = MemberDriver(["t"], cluster={"t": 2})
+    driver.give_metadata()
+    driver.poll()
+    driver.answer_join()
+    many = " ".join(f"t-{number}" for number in range(1005))
+    driver.answer_sync(many)
+    driver.poll()
+    assert driver.membership.owned == ()
+    assert driver.metadata_requests == [frozenset({"t"})]
+    [line] = [each for each in driver.log if each.event == "assignment_refused"]
+    assert (
+        "leader, member 'other', assigned 1,005 partitions of topics that have 2 as far as is known here" in line.text
+    )
+    # The topic has grown since this member last looked.
+    driver.cluster = ClusterTopics({"t": 1005})
+    driver.give_metadata()
+    driver.answer_join(generation=2)
+    driver.answer_sync(many)
+    driver.poll()
+    assert len(driver.membership.owned) == 1005
 
 
 # covers: C29, E2, C28

@@ -32,6 +32,7 @@ from seamark.parallel.ports import (
     PolledColumns,
     ProduceDone,
     Rebalance,
+    SetAside,
     ToCommit,
 )
 from seamark.readable_log import readable_logger
@@ -100,7 +101,7 @@ class SeamarkPort:
         # Positions that the owner has heard of.
         self._told: dict[TopicPartition, int] = {}
         # Partitions that stand before a batch that would cost too much, and when that is said again.
-        self._unreadable: dict[TopicPartition, RecordsTooLarge] = {}
+        self._unreadable: dict[TopicPartition, SetAside] = {}
         self._next_saying = 0.0
         # Commits that ended; told in poll, or in a commit that waits.
         self._finished: deque[Callable[[], object]] = deque()
@@ -180,7 +181,8 @@ class SeamarkPort:
 
     def _set_aside(self, error: RecordsTooLarge) -> None:
         """Read the other partitions on: whoever wrote one batch that costs too much must not stop them all."""
-        self._unreadable[error.partition] = error
+        partition = error.partition
+        self._unreadable[partition] = SetAside(partition, error.offset, error.reason, error.next_offset)
         self._consumer.pause([error.partition])
         self._next_saying = 0.0
 
@@ -188,12 +190,8 @@ class SeamarkPort:
         if not self._unreadable or (now := self._clock()) < self._next_saying:
             return
         self._next_saying = now + _SAY_AGAIN_S
-        for partition, error in self._unreadable.items():
-            _log.error(
-                "%s is not read beyond offset %d: %s; other partitions go on. To get past the batch, stop the group, "
-                "commit offset %d for it (seamark groups reset), and start again",
-                partition, error.offset, error.reason, error.next_offset,
-            )  # fmt: skip
+        for each in self._unreadable.values():
+            _log.error("%s", each)
 
     def _is_turn(self, timeout: float) -> bool:
         """Whether the consumer's own machinery is asked, which lives on another thread."""
@@ -306,6 +304,9 @@ class SeamarkPort:
             finished.popleft()()
 
     # -- life
+
+    def set_aside(self) -> list[SetAside]:
+        return list(self._unreadable.values())
 
     def log_ends(self) -> dict[TopicPartition, int]:
         metrics = self._consumer.metrics()
