@@ -6,6 +6,7 @@ processed, and the repeats are printed. ``SEAMARK_SOAK_PART=simulation``, ``proc
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -82,4 +83,7 @@ def lifetimes_of(number: int, seeds: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    # Consumers complain of truncated logs, as they should; what counts is in the outcome.
+    logging.getLogger("seamark").addHandler(logging.NullHandler())
+    logging.getLogger("seamark").propagate = False
     print(json.dumps(lifetimes_of(int(sys.argv[1]), int(sys.argv[2]))))
