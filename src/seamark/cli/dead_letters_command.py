@@ -200,6 +200,7 @@ def replay_letters(
         if member is None or not plan.chosen:
             tell(plan)
             return
+        from seamark.cli.topic_waiting import wait_for_topic
         from seamark.client import Producer
 
         def count(done: int, are_remembered: bool) -> None:
@@ -208,6 +209,8 @@ def replay_letters(
 
         try:
             with Producer({**settings, "acks": "all", "enable.idempotence": "true"}) as producer:
+                for target in sorted({chosen.topic for _, chosen in plan.chosen}):
+                    wait_for_topic(producer, target, settings)
                 apply_plan(member, producer, plan, count, group=group)
         finally:
             tell(plan)

@@ -19,6 +19,7 @@ from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
 from seamark.cli.terminal_text import say
+from seamark.cli.topic_waiting import wait_for_topic
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 from seamark.readable_text import readable_json
@@ -59,18 +60,24 @@ def produce(
 
     CSV begins with the names of its columns: value, and key if there are keys. JSON is an object per line: value
     (null for a tombstone), key, headers, partition, timestamp_ms.
+
+    A topic that does not exist is waited for, for 15 seconds (-o max.block.ms=… to change that): many clusters create
+    it when it is first written to.
     """
     from seamark.client import Producer
 
     if form not in FORMS:
         raise UsageError(f"--as {form!r} is not one of {', '.join(FORMS)}")
     source = _opened(file)
-    producer = Producer(client_config(bootstrap, config, option))
+    settings = client_config(bootstrap, config, option)
+    producer = Producer(settings)
     try:
         # What comes before a line that is refused is stored when this is left.
         with source, producer:
             for count, line in enumerate(record_lines(source, form, key_ends), 1):
                 number, key, value, headers, partition, timestamp_ms = line
+                if count == 1:
+                    wait_for_topic(producer, topic, settings)
                 try:
                     producer.send(
                         topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
