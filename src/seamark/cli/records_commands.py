@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +26,7 @@ from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
+    from seamark.client.errors import CorruptRecords
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
 _As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
@@ -38,6 +39,10 @@ _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so
 _Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
 _Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
 _Value = Annotated[str, typer.Option("--value", metavar="REGEX", help="Only records whose value matches.")]
+_SkipUnreadable = Annotated[
+    bool,
+    typer.Option("--skip-unreadable", help="Go on behind a batch that cannot be read, and say what was skipped."),
+]
 # After so many records it is asked whether all were stored: a large input ends soon after a refusal.
 _FLUSHED_EVERY = 10_000
 
@@ -111,6 +116,7 @@ def consume(
     follow: _Follow = False,
     key: _Key = "",
     value: _Value = "",
+    skip_unreadable: _SkipUnreadable = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -120,6 +126,7 @@ def consume(
 
     Without --follow it ends at what was the end when it began.
     """
+    from seamark.cli.unreadable_batches import UnreadableBatches, stopped_by
     from seamark.client import Consumer, TopicPartition
 
     if limit < 0:
@@ -141,22 +148,32 @@ def consume(
             ends = _start_at(consumer, topic, partition, start)
         left = limit or -1
         done: dict[TopicPartition, int] = {}
-        for records in _polls(consumer, None if follow else ends, is_endless=follow):
-            for record in records:
+        skipped = UnreadableBatches()
+
+        def get_past(error: CorruptRecords) -> None:
+            if not skip_unreadable:
+                raise stopped_by(error, "--skip-unreadable") from None
+            done[error.partition] = skipped.skip(consumer, error)
+
+        try:
+            for records in _polls(consumer, None if follow else ends, get_past, is_endless=follow):
+                for record in records:
+                    if left == 0:
+                        break
+                    done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                    if _matches(wanted[0], record.key) and _matches(wanted[1], record.value):
+                        sys.stdout.write(_text_of(record, as_json))
+                        left -= 1
+                sys.stdout.flush()
+                if group and done:
+                    # What was written out is done; what a limit cut off is for the next call.
+                    done = _commit(consumer, done)
                 if left == 0:
                     break
-                done[TopicPartition(record.topic, record.partition)] = record.offset + 1
-                if _matches(wanted[0], record.key) and _matches(wanted[1], record.value):
-                    sys.stdout.write(_text_of(record, as_json))
-                    left -= 1
-            sys.stdout.flush()
             if group and done:
-                # What was written out is done; what a limit cut off is for the next call.
-                done = _commit(consumer, done)
-            if left == 0:
-                break
-        if group and done:
-            consumer.commit(done)
+                consumer.commit(done)
+        finally:
+            skipped.tell()
 
 
 def _commit(consumer: Consumer, done: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -217,10 +234,25 @@ def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: i
         consumer.seek(each, offset)
 
 
-def _polls(consumer: Consumer, ends: dict[TopicPartition, int] | None, *, is_endless: bool) -> Iterator[list[Record]]:
-    """Until every partition is at its end; a member, which has no ends, until a second brings nothing."""
+def _polls(
+    consumer: Consumer,
+    ends: dict[TopicPartition, int] | None,
+    get_past: Callable[[CorruptRecords], None],
+    *,
+    is_endless: bool,
+) -> Iterator[list[Record]]:
+    """Until every partition is at its end; a member, which has no ends, until a second brings nothing.
+
+    ``get_past`` places the consumer behind a batch that cannot be read, or raises.
+    """
+    from seamark.client.errors import CorruptRecords
+
     while True:
-        records = consumer.poll(0.2 if ends is not None else 1.0)
+        try:
+            records = consumer.poll(0.2 if ends is not None else 1.0)
+        except CorruptRecords as error:
+            get_past(error)
+            continue
         yield records
         if ends is not None:
             if all(consumer.position(each) >= end for each, end in ends.items()):
