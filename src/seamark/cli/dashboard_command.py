@@ -20,11 +20,13 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
 from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
+from seamark.cli.terminal_text import say
 from seamark.errors import MissingExtra, UsageError
 from seamark.http_hosts import AllowedHosts, is_loopback
 
 if TYPE_CHECKING:
     from seamark.dashboard.sight import Limits
+    from seamark.monitor.history import History
 
 _Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
 _Cluster = Annotated[
@@ -120,14 +122,12 @@ def dashboard(
     from seamark.dashboard.serving import Server
     from seamark.dashboard.sight import Sight
     from seamark.dashboard.wording import Wording
-    from seamark.monitor.history import History
     from seamark.monitor.targets import parse_target
     from seamark.monitor.webhook import Webhook
 
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    directory = state_directory(state)
     token = given or new_token()
     wording = Wording(
         duration_text,
@@ -136,7 +136,7 @@ def dashboard(
         ),
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
-        history = History(directory / "history.sqlite3")
+        history, directory = opened_history(state, allow_changes=allow_changes)
         stack.callback(history.close)
         webhook = None
         if alert_url:
@@ -150,8 +150,9 @@ def dashboard(
             )  # fmt: skip
             stack.callback(sight.close)
             sights.append(sight)
+        plans = directory / "plans" if allow_changes and directory else None
         made = Dashboard(
-            sights, Access(token, time.monotonic), wording, plans=directory / "plans" if allow_changes else None,
+            sights, Access(token, time.monotonic), wording, plans=plans,
             is_secure=bool(tls_cert) or behind_proxy, hosts=hosts, is_behind_proxy=behind_proxy,
         )  # fmt: skip
         server = stack.enter_context(
@@ -228,9 +229,30 @@ def given_token(path: str) -> str:
     return token
 
 
+def opened_history(state: str, *, allow_changes: bool) -> tuple[History, Path | None]:
+    """The history, and the directory for it and for plans; memory alone where the usual directory cannot be used.
+
+    Who named a directory wants what is in it, and who changes something wants the way back: for them that is an error.
+    """
+    from seamark.monitor.history import History, HistoryError
+
+    directory = None
+    try:
+        directory = state_directory(state)
+        return History(directory / "history.sqlite3"), directory
+    except (HistoryError, UsageError) as error:
+        if state or (allow_changes and directory is None):
+            raise
+        say(f"seamark: graphs begin anew with each start, because {error}; --state DIR names another place")
+        return History.in_memory(str(error)), directory
+
+
 def state_directory(path: str) -> Path:
     """Where history and plans are kept, made if it is not there."""
-    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UsageError("there is no home directory to keep history and plans in: give --state DIR") from None
     directory = Path(path) if path else Path(root) / "seamark" / "dashboard"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

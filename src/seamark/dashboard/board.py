@@ -29,7 +29,7 @@ _EXPLAINED = {
     Status.SLOW: "it reads, but more is written than it reads",
     Status.STALLED: "there is something to read and the group has members, but its offset does not move",
     Status.STOPPED: "there is something to read, but the group has no members",
-    Status.REWOUND: "its offset went back and has not come up again",
+    Status.REWOUND: "its offset went back and has not come up to where it was",
 }
 _LOSS_CAUSES = {
     Status.LOST: "they were older than the topic keeps them, or DeleteRecords removed them",

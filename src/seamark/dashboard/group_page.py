@@ -8,7 +8,7 @@ from seamark.counts import counted
 from seamark.dashboard.board import Board, GroupRow, findings, is_blocked
 from seamark.dashboard.charts import lag_chart, short_count
 from seamark.dashboard.groups_page import pages
-from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
+from seamark.dashboard.layout import Context, freshness, hidden, live, page, status_mark, table
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.sight import NotFound
@@ -46,7 +46,7 @@ def group_page(context: Context, name: str, query: Query, span: str, what: str) 
         tag("div", tag("h1", name or "(no name)"), action, class_="title"),
         freshness(context),
         live("summary", _tiles(context, board, row, view), class_="tiles"),
-        live("findings", _unread(view), _findings(board, name), _blocked(view)),
+        live("findings", _unread(view), _findings(context, board, name), _blocked(view)),
         live("chart", _chart(context, name, span, what), kind="section"),
         live("partitions", _partitions(context, board, view, query), kind="section"),
         live("members", _members(view), kind="section"),
@@ -83,7 +83,7 @@ def _unread(view: GroupView) -> Markup | None:
     return tag("p", view.error, class_="problem") if view.error else None
 
 
-def _findings(board: Board, name: str) -> Markup | None:
+def _findings(context: Context, board: Board, name: str) -> Markup | None:
     found: dict[tuple[Status, str], list[str]] = {}
     for partition, status, text in findings(board, name):
         found.setdefault((status, text), []).append(str(partition))
@@ -98,7 +98,21 @@ def _findings(board: Board, name: str) -> Markup | None:
         "section",
         tag("h2", "Findings"),
         tag("ul", items, tag("li", f"and {more} more") if more else None),
+        _acknowledge(context, name) if any(status is Status.REWOUND for status, _ in found) else None,
         class_="findings",
+    )
+
+
+def _acknowledge(context: Context, name: str) -> Markup:
+    return tag(
+        "form",
+        hidden(context, id=name),
+        tag("button", "Acknowledge the rewind"),
+        tag(
+            "p", "if it is meant to be so: it is then no trouble any more, until offsets go back again", class_="quiet"
+        ),
+        method="post",
+        action=context.url("acknowledge"),
     )
 
 

@@ -13,7 +13,9 @@ from seamark.client.records_api import Offset
 from seamark.dashboard.board import GroupRow
 from seamark.dashboard.listing import ORDERS, Query, choose_groups
 from seamark.dashboard.markup import tag
+from seamark.dashboard.sight import Sight
 from seamark.errors import UsageError
+from seamark.monitor.history import History
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
@@ -294,3 +296,13 @@ def test_a_name_is_text_that_can_be_read_and_has_an_end():
     assert f'title="{long_name}"' in shown
     assert len(shown) < 33_000
     assert "… (31500 more characters) …" in shown
+
+
+def test_a_history_that_is_not_kept_is_said_on_the_pages_after_every_look(cluster, wording):
+    history = History.in_memory("the history file h cannot be used: disk I/O error")
+    sight = Sight("main", cluster, history)
+    for _ in range(2):
+        sight.look_once()
+        assert sight.history_error == "the history file h cannot be used: disk I/O error"
+    assert len(history.series("the-cluster", "billing", 0, 10)) > 0
+    history.close()
