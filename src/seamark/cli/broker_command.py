@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from seamark.cli.terminal_text import say
+from seamark.errors import UsageError
 
 _Listen = Annotated[
     str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
@@ -64,21 +64,18 @@ def broker(
         key, mark, value = text.partition("=")
         if not mark or not key:
             # Not the text: it may be a password.
-            say("seamark: -o: it must be KEY=VALUE")
-            raise typer.Exit(2)
+            raise UsageError("-o: it must be KEY=VALUE")
         settings[key] = value
     if metrics:
         settings["seamark.metrics.listen"] = metrics
-    raise typer.Exit(
-        run(
-            say=typer.echo,
-            verbose=verbose,
-            listen=listen,
-            data=data or None,
-            nodes=nodes,
-            durability=durability,
-            settings=settings,
-            insecure=insecure,
-            max_versions=max_versions or None,
-        )
+    run(
+        say=typer.echo,
+        verbose=verbose,
+        listen=listen,
+        data=data or None,
+        nodes=nodes,
+        durability=durability,
+        settings=settings,
+        insecure=insecure,
+        max_versions=max_versions or None,
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import time_ms_of
+from seamark.cli.durations import count_of, time_ms_of
 from seamark.cli.rows import Column, chosen_form, shown, write_rows
 from seamark.cli.terminal_text import tell
 from seamark.counts import counted
@@ -259,10 +259,11 @@ def _tell(
 
 
 def _read_place(at: str) -> tuple[int, int]:
-    partition, mark, offset = at.partition(":")
-    if not mark or not partition.isdigit() or not offset.isdigit():
+    partition, _, offset = at.partition(":")
+    place = count_of(partition), count_of(offset)
+    if place[0] is None or place[1] is None:
         raise UsageError(f"--at {at!r}: it must be PARTITION:OFFSET, for example 0:17")
-    return int(partition), int(offset)
+    return place[0], place[1]
 
 
 def _first(found: Any) -> list[Any]:

@@ -11,7 +11,7 @@ import typer
 
 from seamark.cli.completion_command import group_names, topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
 from seamark.cli.plan_workflow import (
     AllowOutsideLog,
@@ -133,9 +133,9 @@ def _chosen(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
         name, _, indexes = text.partition(":")
         count = len(known[name].partitions)
         for index in indexes.split(",") if indexes else map(str, range(count)):
-            if not index.strip().isdecimal() or int(index) >= count:
+            if (found := count_of(index.strip())) is None or found >= count:
                 raise UsageError(f"--topic {text}: topic {name!r} has partitions 0 to {count - 1}, not {index!r}")
-            chosen.append(TopicPartition(name, int(index)))
+            chosen.append(TopicPartition(name, found))
     return chosen
 
 

@@ -206,11 +206,11 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     elif kind == "offset" and (offset := count_of(rest)) is not None:
         _seek_in_log(consumer, chosen, offset)
     elif kind == "time" and rest:
-        consumer.seek_to_time(time_ms_of(rest), chosen)
+        consumer.seek_to_time(max(0, time_ms_of(rest)), chosen)
     elif kind == "ago" and rest:
         import time
 
-        consumer.seek_to_time(int((time.time() - seconds_of(rest)) * 1000), chosen)
+        consumer.seek_to_time(max(0, int((time.time() - seconds_of(rest)) * 1000)), chosen)
     else:
         raise UsageError(f"--from {start!r} is not one of earliest, latest, offset:N, time:ISO, ago:1h")
     return consumer.end_offsets(chosen)
