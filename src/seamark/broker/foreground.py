@@ -1,6 +1,6 @@
 """A broker that is the process: runs until a signal ends it.
 
-What the caller got wrong (an option, an address in use, a directory of another broker) is raised before anything serves.
+What the caller got wrong (an option, an address in use, another broker's directory) is raised before anything serves.
 """
 
 from __future__ import annotations
