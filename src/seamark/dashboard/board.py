@@ -88,7 +88,11 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
         views[group] = view
         for each in view.partitions:
             catches_up, _ = watching.outlook(group, *each.partition)
-            states[group, each.partition] = PartitionState(watching.status(group, each.partition), catches_up)
+            status = watching.status(group, each.partition)
+            if each.bounds.error and status not in TROUBLES:
+                # What was seen of it before does not say that it is well now.
+                status, catches_up = Status.UNKNOWN, None
+            states[group, each.partition] = PartitionState(status, catches_up)
         row = _row(view, look, states)
         rows.append(row)
         counts[row.status] = counts.get(row.status, 0) + 1
@@ -98,6 +102,8 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
         GroupRow(name, "", "", 0, 0, None, 0, None, None, Status.UNKNOWN, 0, str(error))
         for name, error in sorted(look.scan.failed.items())
     )
+    if look.scan.failed:
+        counts[Status.UNKNOWN] = counts.get(Status.UNKNOWN, 0) + len(look.scan.failed)
     return Board(look, tuple(rows), views, states, tuple(events), counts)
 
 

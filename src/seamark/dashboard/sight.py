@@ -114,7 +114,9 @@ class Sight:
         return len(self._alerts.firing)
 
     def group_row(self, board: Board, name: str) -> GroupRow:
-        """The row of a group that was seen; NotFound with the nearest name otherwise."""
+        """The row of a group that was seen; NotFound with the nearest name, or with the reason, otherwise."""
+        if refusal := board.look.scan.failed.get(name):
+            raise NotFound(f"group {name!r} cannot be read: {refusal}")
         if name not in board.views:
             raise NotFound(absent("group", name, board.views, f" on cluster {self.name!r}"))
         return next(row for row in board.rows if row.name == name)
@@ -163,7 +165,7 @@ class Sight:
             samples = [GroupSample(row.name, row.lag, row.behind.seconds if row.behind else None) for row in board.rows]
             self._keep(look.at_ms, samples, board.events)
             self._board = board
-        told = self._alerts.update(self._troubles(board), look.at_ms)
+        told = self._alerts.update(self._troubles(board), look.at_ms, look.scan.unreadable)
         if self.webhook is not None:
             self.webhook.put(told)
 
