@@ -41,12 +41,17 @@ _Reset = Annotated[
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Where a partition without a commit is counted from; unknown if not given, earliest with --alert-over.",
+        help="Count the lag of a partition without a commit from there; default: unknown, earliest with --alert-over.",
     ),
 ]
-_AllowChanges = Annotated[bool, typer.Option("--allow-changes", help="Let those who log in reset groups.")]
+_AllowChanges = Annotated[
+    bool, typer.Option("--allow-changes", help="Let those who log in reset the offsets of groups.")
+]
 _State = Annotated[
-    str, typer.Option("--state", metavar="DIR", help="Where history and plans are kept; by default in your home.")
+    str,
+    typer.Option(
+        "--state", metavar="DIR", help="Where history and plans are kept; default: ~/.local/state/seamark/dashboard."
+    ),
 ]
 _TokenFile = Annotated[
     str, typer.Option("--token-file", metavar="FILE", help="The token to log in with; or SEAMARK_DASHBOARD_TOKEN.")
@@ -54,22 +59,27 @@ _TokenFile = Annotated[
 _Certificate = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Serve with TLS: the certificate chain.")]
 _Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
 _Proxy = Annotated[
-    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front: other addresses may be listened at.")
+    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front, so that --listen may be any address.")
 ]
 _AllowedHost = Annotated[
     list[str],
     typer.Option(
         "--allowed-host",
         metavar="NAME",
-        help="A name to be asked by, beside addresses and localhost; may be repeated.",
+        help="A host name that browsers ask by, besides IP addresses and localhost; may be repeated.",
     ),
 ]
 _AlertUrl = Annotated[
     str,
-    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook that is told of trouble."),
+    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook to send alerts to."),
 ]
 _AlertOver = Annotated[
-    list[str], typer.Option("--alert-over", metavar="10m|1000", help="Trouble is also to be further behind than this.")
+    list[str],
+    typer.Option(
+        "--alert-over",
+        metavar="10m|1000",
+        help="Alert also if a group is further behind than this, in time or in records.",
+    ),
 ]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESSES = re.compile(r"[^,=]+:\d+(,[^,=]+:\d+)*")
@@ -99,7 +109,12 @@ def dashboard(
 ) -> None:
     """See groups, lag and topics in a browser.
 
-    One line on standard output has the link to log in with. Nothing can be changed without --allow-changes.
+    It prints a link to log in with, and runs until Ctrl-C. Nothing can be changed without --allow-changes.
+
+    \b
+    Examples:
+      seamark dashboard --bootstrap localhost:9092
+      seamark dashboard --cluster test=t1:9092 --cluster prod=prod.properties
     """
     if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")

@@ -24,14 +24,20 @@ _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topi
 _Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Default: all that end in .dead-letters.")]
 _At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="Which record; default: the newest.")]
 _To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="Put them there instead of where they came from.")]
-_Error = Annotated[str, typer.Option("--error", metavar="TEXT", help="Only if the error or its type has this in it.")]
-_Source = Annotated[str, typer.Option("--source", metavar="TOPIC[-N]", help="Only of this topic or partition.")]
-_Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only with this key.")]
-_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only if given up then or later.")]
-_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only if given up before then.")]
+_Error = Annotated[
+    str, typer.Option("--error", metavar="TEXT", help="Only records whose error or its type contains this.")
+]
+_Source = Annotated[
+    str, typer.Option("--source", metavar="TOPIC[-N]", help="Only records from this topic or partition.")
+]
+_Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only records with this key.")]
+_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only records given up then or later.")]
+_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only records given up before then.")]
 _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0: no limit.")]
-_MaxReplays = Annotated[int, typer.Option("--max-replays", metavar="N", help="Leave out what was put back so often.")]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Remembers what was put back.")]
+_MaxReplays = Annotated[
+    int, typer.Option("--max-replays", metavar="N", help="Leave out records that were put back so many times already.")
+]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group that remembers what was put back.")]
 _Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is written.")]
 
 _LIST = (

@@ -44,11 +44,18 @@ _Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="T[:0,1]",
-        help="Only this topic, or these partitions; else all it committed.",
+        help="Only this topic, or these partitions of it; default: all that the group has committed.",
         autocompletion=topic_names,
     ),
 ]
-_To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
+_To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="WHERE",
+        help="earliest, latest, offset:N, time:ISO, ago:1h, shift:-10, group:G, file:F or lake:ISO.",
+    ),
+]
 _Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
 _Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of to the screen.")]
 _Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group, whatever group the file names.")]
@@ -80,6 +87,12 @@ def reset(
     """Set groups to other offsets; shown first.
 
     Nothing is changed without --apply. Without --to, the plan in --plan FILE is shown or applied.
+
+    \b
+    Examples:
+      seamark groups reset billing --to ago:2h
+      seamark groups reset billing --topic orders:0,3 --to shift:-100 --apply
+      seamark groups reset billing --to earliest --plan back.json
     """
     from seamark.client import Admin
     from seamark.monitor.targets import parse_target

@@ -31,10 +31,17 @@ if TYPE_CHECKING:
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
 _As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
 _File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
-_KeyEnds = Annotated[str, typer.Option("--key-ends", metavar="TEXT", help="In lines: what ends the key.")]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of it, and commit.")]
-_From = Annotated[str, typer.Option("--from", metavar="WHERE", help="earliest, latest, offset:N, time:ISO or ago:1h.")]
-_Partition = Annotated[list[int], typer.Option("--partition", metavar="N", help="Only this one; may be repeated.")]
+_KeyEnds = Annotated[
+    str,
+    typer.Option("--key-ends", metavar="TEXT", help="With --as lines: the text between key and value, such as : or ;."),
+]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of this group, and commit.")]
+_From = Annotated[
+    str, typer.Option("--from", metavar="WHERE", help="Where to begin: earliest, latest, offset:N, time:ISO or ago:1h.")
+]
+_Partition = Annotated[
+    list[int], typer.Option("--partition", metavar="N", help="Only this partition; may be repeated.")
+]
 _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so many records; 0: no limit.")]
 _Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
 _Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
@@ -68,6 +75,12 @@ def produce(
 
     A topic that does not exist is waited for, for 15 seconds (-o max.block.ms=… to change that): many clusters create
     it when it is first written to.
+
+    \b
+    Examples:
+      echo 'hello' | seamark produce notes
+      seamark produce notes --key-ends : --file pairs.txt
+      seamark consume notes --json | seamark produce copy --as json
     """
     from seamark.client import Producer
 
@@ -124,7 +137,14 @@ def consume(
 ) -> None:
     """Read records, those there are or those to come.
 
-    Without --follow it ends at what was the end when it began.
+    Without --follow it ends at what was the end when it began. A batch that is damaged, or that would take too much
+    memory, stops it; --skip-unreadable goes on behind.
+
+    \b
+    Examples:
+      seamark consume orders --limit 10
+      seamark consume orders --from ago:1h --key '^customer-7$' --json
+      seamark consume orders --partition 2 --from offset:1000 --follow
     """
     from seamark.cli.unreadable_batches import UnreadableBatches, stopped_by
     from seamark.client import Consumer, TopicPartition
