@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from seamark.counts import counted
+from seamark.dashboard.wording import name_text
 from seamark.monitor.history import Event
 from seamark.monitor.lag_report import furthest, group_remark, remark_of
 from seamark.monitor.poller import Look
@@ -195,4 +196,5 @@ def _rebalance(before: GroupView, now: GroupView) -> str:
 
 def _named(names: list[str]) -> str:
     more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    # Kept with the history, which must stay small whatever clients are called.
+    return ", ".join(name_text(name) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ from seamark.dashboard.layout import Context, freshness, hidden, live, page, sta
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, time_text
+from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, name_text, time_text
 from seamark.errors import UsageError
 from seamark.monitor.lag_report import remark_of
 from seamark.monitor.scan import GroupView
@@ -109,7 +109,9 @@ def _acknowledge(context: Context, name: str) -> Markup:
         hidden(context, id=name),
         tag("button", "Acknowledge the rewind"),
         tag(
-            "p", "if it is meant to be so: it is then no trouble any more, until offsets go back again", class_="quiet"
+            "p",
+            "If it is meant to be so: it is then shown as trouble no more, until offsets go back again.",
+            class_="quiet",
         ),
         method="post",
         action=context.url("acknowledge"),
@@ -184,7 +186,7 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
         *([("Unfinished", "number")] if has_unfinished else []),
         ("Behind", "number"),
         ("Catches up in", "number"),
-        ("Owner", ""),
+        ("Owner", "text"),
         ("Remark", "remark"),
     ]
     rows: list[list[Child]] = []
@@ -201,7 +203,7 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 *([count_text(each.lag.unfinished)] if has_unfinished else []),
                 behind_text(board.look.times.get((name, each.partition)), context.wording),
                 catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
-                (each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
+                name_text(each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
                 remark_of(each),
             ]
         )
@@ -211,11 +213,11 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
 
 def _members(view: GroupView) -> Markup:
     members = view.description.members
-    columns = [("Member", "name"), ("Instance", ""), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
+    columns = [("Member", "name"), ("Instance", "text"), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
     rows: list[list[Child]] = [
         [
-            tag("span", each.client_id or each.member_id, title=readable(each.member_id)),
-            each.instance_id or NOTHING,
+            tag("span", name_text(each.client_id or each.member_id), title=readable(name_text(each.member_id))),
+            name_text(each.instance_id or NOTHING),
             tag("span", each.host.removeprefix("/"), class_="address"),
             count_text(len(each.assignment)),
             _some([str(partition) for partition in each.assignment]),

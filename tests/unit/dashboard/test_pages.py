@@ -298,6 +298,26 @@ def test_a_name_is_text_that_can_be_read_and_has_an_end():
     assert "… (31500 more characters) …" in shown
 
 
+def test_endless_names_are_cut_in_tables_and_in_what_is_kept_of_them(cluster, sight, dashboard_of, history):
+    endless = "begin" + "x" * 30_000 + "end"
+    cluster.topic("plain")
+    cluster.commit(endless, plain_0=1)
+    sight.look_once()
+    member = GroupMember(endless, endless, endless, "/host", (), (TopicPartition("orders", 0),))
+    cluster.members = {"billing": (member,), endless: (member,)}
+    sight.look_once()
+    browser = Browser(dashboard_of())
+    browser.log_in()
+    for address in ("/c/main/groups", "/c/main/group?id=billing", "/c/main/topic?id=plain", of_group(endless)):
+        text = browser.get(address).text
+        cells = re.findall(r"<td[^>]*>(?:<[^>]*>)*([^<]*)", text)
+        assert max(map(len, cells)) <= 150, address
+        assert any(cell.startswith("begin") and cell.endswith("end") for cell in cells), address
+    assert "x" * 500 not in browser.get("/c/main/group?id=billing").text
+    (event,) = history.events("the-cluster", "billing")
+    assert len(event.text) < 200
+
+
 def test_a_history_that_is_not_kept_is_said_on_the_pages_after_every_look(cluster, wording):
     history = History.in_memory("the history file h cannot be used: disk I/O error")
     sight = Sight("main", cluster, history)
