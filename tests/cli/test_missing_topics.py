@@ -9,6 +9,7 @@ from seamark.client.admin_types import NewTopic
 from seamark.parallel.dead_letters import Provenance, encode
 from seamark.topic_partition import TopicPartition
 from tests.support.commands import command_runner
+from tests.support.terminal import Screen
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +66,11 @@ def test_dead_letters_are_not_put_back_by_halves_where_a_topic_is_missing(run, s
     assert ran.code == 1
     assert "seamark: there is no topic 'gone' yet; waiting up to 1.2 s for it" in ran.err
     assert ran.out == "0 records put back; group seamark-replay.gone.dead-letters remembers it\n"
+
+
+def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
+    typed = Screen("one\ntwo\n")
+    monkeypatch.setattr("sys.stdin", typed)
+    strict_broker.create_topic("typed")
+    ran = run("produce", "typed")
+    assert (ran.code, ran.err) == (0, "each line is a record; Ctrl-D ends\n2 records stored in topic 'typed'\n")

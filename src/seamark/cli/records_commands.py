@@ -111,6 +111,8 @@ def produce(
 
 def _opened(file: str) -> Any:
     if not file:
+        if sys.stdin.isatty():
+            say("each line is a record; Ctrl-D ends")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
         return sys.stdin
