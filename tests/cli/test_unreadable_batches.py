@@ -51,7 +51,7 @@ def test_consume_goes_on_behind_what_it_skips_and_says_each_stretch_once(run):
     first, second, last = ran.err.splitlines()
     assert first.startswith("seamark: t-0 is skipped from offset 2 on: their batch is over record.max.headers")
     assert second.startswith("seamark: t-0 is skipped from offset 5 on: ")
-    assert last == "seamark: skipped because they cannot be read: t-0 offsets 2 to 3, t-0 offset 5"
+    assert last == "seamark: skipped because they cannot be read: t-0 from offset 2 to 3, t-0 at offset 5"
 
 
 def test_a_member_commits_behind_what_it_skipped(run, broker):
@@ -72,7 +72,7 @@ def test_a_member_commits_behind_what_it_skipped(run, broker):
 def test_dead_letters_are_listed_and_planned_without_the_ones_that_cannot_be_read(run):
     ran = run("dead-letters", "list", "t")
     assert ran.code == 0
-    assert "skipped because they cannot be read: t-0 offsets 2 to 3, t-0 offset 5" in ran.err
+    assert "skipped because they cannot be read: t-0 from offset 2 to 3, t-0 at offset 5" in ran.err
     assert ran.out.splitlines()[1].split()[:4] == ["t", "(no", "provenance)", "3"]
 
 

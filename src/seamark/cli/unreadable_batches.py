@@ -39,7 +39,9 @@ class UnreadableBatches:
     def tell(self) -> None:
         """Say at the end what was not read; nothing if all was."""
         stretches = [
-            f"{partition} offset {first}" if behind == first + 1 else f"{partition} offsets {first} to {behind - 1}"
+            f"{partition} at offset {first}"
+            if behind == first + 1
+            else f"{partition} from offset {first} to {behind - 1}"
             for partition, found in sorted(self._skipped.items())
             for first, behind in found
         ]
