@@ -74,3 +74,18 @@ def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
     strict_broker.create_topic("typed")
     ran = run("produce", "typed")
     assert (ran.code, ran.err) == (0, "each line is a record; Ctrl-D ends\n2 records stored in topic 'typed'\n")
+
+
+def test_records_that_nobody_acknowledges_are_waited_for_aloud(run, strict_broker, monkeypatch):
+    monkeypatch.setattr(topic_waiting, "FLUSH_SAID_AFTER_S", 0.5)
+    strict_broker.create_topic("stuck")
+    strict_broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=None)
+    try:
+        ran = run("produce", "stuck", "--file", "in", "-o", "request.timeout.ms=1000", "-o", "delivery.timeout.ms=1500")
+    finally:
+        strict_broker.faults.clear()
+    first, second, last = ran.err.splitlines()
+    assert ran.code == 1
+    assert first.startswith("seamark: records are not acknowledged yet; waiting up to 1.5 s for it")
+    assert second == "0 records stored in topic 'stuck'"
+    assert "NOT_LEADER_OR_FOLLOWER" in last

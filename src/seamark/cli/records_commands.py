@@ -19,7 +19,7 @@ from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
 from seamark.cli.terminal_text import say
-from seamark.cli.topic_waiting import wait_for_topic
+from seamark.cli.topic_waiting import flush_aloud, wait_for_topic
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 from seamark.readable_text import readable_json
@@ -103,7 +103,8 @@ def produce(
                 except UsageError as error:
                     raise UsageError(f"line {number}: {error}") from None
                 if count % _FLUSHED_EVERY == 0:
-                    producer.flush()
+                    flush_aloud(producer)
+            flush_aloud(producer)
     finally:
         stored = int(producer.metrics()["seamark_producer_records_total"])
         say(f"{counted(stored, 'record')} stored in topic {topic!r}")

@@ -1,4 +1,4 @@
-"""Waits for a topic that is to be written to, and says so: a person must not look at a silent screen.
+"""Waits for a topic and for acknowledgements, and says so: a person must not look at a silent screen.
 
 A broker that creates topics by itself answers "unknown topic" until it has done so, as does one that never will. So a
 missing topic is waited for, but not for long.
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # A topic that is created when it is first asked for is there sooner.
 _SAID_AFTER_S = 1.0
 PATIENCE_S = 15.0
+# Many records over a slow line take a while without anything being wrong.
+FLUSH_SAID_AFTER_S = 5.0
 
 
 def wait_for_topic(producer: Producer, topic: str, settings: Mapping[str, str]) -> None:
@@ -48,6 +50,18 @@ def wait_for_topic(producer: Producer, topic: str, settings: Mapping[str, str]) 
                 "make it with seamark topics create"
             ) from None
         raise
+
+
+def flush_aloud(producer: Producer) -> None:
+    """Wait until everything is stored, as ``flush`` does, and say so where that takes long."""
+    from seamark.client.errors import OperationTimedOut
+
+    try:
+        producer.flush(FLUSH_SAID_AFTER_S)
+    except OperationTimedOut:
+        limit = producer.config.delivery_timeout_ms / 1000
+        say(f"seamark: records are not acknowledged yet; waiting up to {limit:g} s for it (-o delivery.timeout.ms)")
+        producer.flush()
 
 
 def _problem(topic: str, cause: BaseException | None) -> str:
