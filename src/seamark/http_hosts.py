@@ -8,9 +8,14 @@ address is always taken, and ``localhost``, and the name that is listened at; al
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
+from seamark.counts import shortened
 from seamark.errors import ConfigError
+
+# As browsers send it: names of other scripts come in their form that begins with xn--.
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 
 
 class AllowedHosts:
@@ -42,8 +47,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _checked(name: str) -> str:
-    if not name or "/" in name or _without_port(name) != name or name.startswith("["):
-        raise ConfigError("allowed host", name, "it must be a host name without a port, such as board.example.org")
+    if "*" in name:
+        raise ConfigError(
+            "allowed host", shortened(name), "any website could have such a name resolved to this machine and read the "
+            "pages: name each host in full, such as board.example.org",
+        )  # fmt: skip
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            "allowed host", shortened(name), "it must be a host name without a port, such as board.example.org"
+        )
     return name.lower().removesuffix(".")
 
 

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from seamark.address_failures import network_of
+from seamark.counts import shortened
 from seamark.errors import ConfigError
 from seamark.http_hosts import AllowedHosts, is_loopback
 from seamark.readable_log import readable_logger
@@ -246,6 +247,6 @@ class HttpPages:
 def address_of(listen: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``; ConfigError if it is not that."""
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError("listen", listen, "is not HOST:PORT")
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+        raise ConfigError("listen", shortened(listen), "is not HOST:PORT with a port up to 65535")
     return host.strip("[]"), int(port)

@@ -32,6 +32,18 @@ def readable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def middle_cut(text: str, most: int) -> str:
+    """A text of at most so many characters: beginning and end stay, because they tell names apart.
+
+    >>> middle_cut("orders", 8), middle_cut("orders-of-the-north-01", 9)
+    ('orders', 'orde…h-01')
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return text[: most - 1 - tail] + "…" + text[len(text) - tail :]
+
+
 def readable_lines(text: str) -> str:
     """The same for text of several lines, which it keeps."""
     if text.isprintable():

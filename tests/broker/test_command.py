@@ -8,14 +8,7 @@ import pytest
 
 from tests.support.broker_driver import Client, batch_of
 
-PROGRAM = """
-import typer
-from seamark.cli import broker_command
-app = typer.Typer(pretty_exceptions_enable=False)
-app.callback()(lambda: None)
-broker_command.add_to(app)
-app()
-"""
+PROGRAM = "from seamark.cli.main import main; main()"
 
 
 def start(*arguments):

@@ -1,6 +1,7 @@
 """How tables are fitted into a terminal, and that nothing else ever is."""
 
 import io
+import json
 
 import pytest
 
@@ -94,3 +95,23 @@ def test_rows_beyond_those_that_were_measured_keep_every_column(monkeypatch):
 
 def test_a_table_without_rows_has_its_titles(monkeypatch):
     assert table(20, [], monkeypatch)[-1].split() == ["GROUP", "OFFSET", "HOST", "REMARK"]
+
+
+@pytest.mark.parametrize("out", [io.StringIO, Screen])
+def test_one_endless_name_does_not_pad_every_line(out, monkeypatch):
+    endless = "begin" + "x" * 30_000 + "end"
+    rows = [*ROWS, (endless, 1, endless, endless)]
+    for order in (rows, rows[::-1], [*ROWS * 300, rows[-1]]):
+        lines = table(100_000, order, monkeypatch, out())
+        assert max(map(len, lines)) < 2000
+        cut = next(line for line in lines if line.startswith("begin"))
+        assert cut.split()[0].endswith("end")
+        assert "…" in cut
+    longest_topic = "t" * 249
+    assert longest_topic in "".join(table(100_000, [(longest_topic, 1, None, "")], monkeypatch, out()))
+
+
+def test_an_endless_name_is_whole_in_json(monkeypatch):
+    out = io.StringIO()
+    write_rows(COLUMNS, [("x" * 30_000, 1, None, "")], "json", out)
+    assert json.loads(out.getvalue())[0]["group"] == "x" * 30_000

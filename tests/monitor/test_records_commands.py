@@ -68,6 +68,14 @@ def test_reading_from_an_offset_outside_the_log_is_refused_and_does_not_start_ov
     assert f"{topic}-1: offset 99 is 98 offsets after the end of the log (0 to 1)" in err
 
 
+def test_a_topic_that_the_cluster_creates_when_it_is_written_to_gets_the_records(seamark, fresh_name, tmp_path):
+    name = fresh_name("created")
+    (tmp_path / "in").write_text("one\ntwo\n")
+    code, _, err = seamark("produce", name, "--file", "in")
+    assert (code, err.splitlines()[-1]) == (0, f"2 records stored in topic {name!r}")
+    assert sorted(line.split("\t")[1] for line in seamark("consume", name)[1].splitlines()) == ["one", "two"]
+
+
 @pytest.mark.parametrize("more", [[], ["--group", "readers"]])
 def test_a_topic_that_does_not_exist_is_named_and_not_waited_for(seamark, fresh_name, more):
     name = fresh_name("absent")

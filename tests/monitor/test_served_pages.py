@@ -7,6 +7,7 @@ import pytest
 
 from seamark import http_pages
 from seamark.errors import ConfigError
+from seamark.http_hosts import AllowedHosts
 from seamark.http_pages import MAX_CLIENTS, MAX_CLIENTS_OF_AN_ADDRESS, HttpPages, Page
 from tests.support.capture import is_ended
 from tests.support.waiting import eventually
@@ -135,6 +136,44 @@ def test_ending_twice_and_an_address_in_use(pages):
         connected(pages)
 
 
-def test_a_host_that_is_no_name_is_refused():
-    with pytest.raises(ConfigError, match="without a port"):
-        HttpPages(lambda _: Page(""), allowed_hosts=["a.example.org:80"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.example.org:80",
+        "",
+        " ",
+        "a b",
+        "[",
+        "[::1]",
+        "http://a",
+        "a/b",
+        "b\u00fccher.example",
+        "x" * 5000,
+        "a\n",
+        "-a",
+    ],
+)
+def test_a_host_that_is_no_name_is_refused(name):
+    with pytest.raises(ConfigError, match="without a port") as refused:
+        HttpPages(lambda _: Page(""), allowed_hosts=[name])
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["*", "*.example.org", "board.*"])
+def test_a_pattern_that_would_let_every_website_in_is_refused(name):
+    with pytest.raises(ConfigError, match="any website could have such a name resolved to this machine"):
+        HttpPages(lambda _: Page(""), allowed_hosts=[name])
+
+
+@pytest.mark.parametrize("name", ["board", "a_b.example.org", "xn--bcher-kva.example", "Board.example.org."])
+def test_names_of_all_kinds_are_allowed(name):
+    hosts = AllowedHosts("127.0.0.1", [name])
+    assert hosts.allow(name)
+    assert hosts.allow(f"{name}:80")
+
+
+@pytest.mark.parametrize("listen", ["h:65536", "h:-1", "h:" + "9" * 5000, "h:", ":1", "h", "", "h:\u00b2", "[::1]"])
+def test_an_address_to_listen_at_that_is_none_is_a_sentence(listen):
+    with pytest.raises(ConfigError, match="is not HOST:PORT") as refused:
+        HttpPages(lambda _: Page(""), listen)
+    assert len(str(refused.value)) < 400

@@ -91,3 +91,32 @@ def test_a_webhook_that_is_away_costs_no_more_than_its_queue_and_never_shows_its
     started = time.monotonic()
     hook.close()
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://[::1]:8/x?y=%C3%BC", "::1"),
+        ("http://user:pw@h/", "h"),
+        ("http://b\u00fccher.org/", "b\u00fccher.org"),
+    ],
+)
+def test_addresses_of_all_kinds_are_taken(url, host):
+    hook = Webhook(url)
+    assert hook.host == host
+    hook.close()
+
+
+def test_an_address_that_turns_out_to_be_none_when_it_is_used_does_not_end_the_sending(receiver):
+    hook = Webhook(receiver.url, attempts=1)
+
+    def refuse(*_, **__):
+        raise UnicodeError("label too long")
+
+    ordinary, hook._open = hook._open, refuse
+    hook.put([alert(1)])
+    eventually(lambda: hook.dropped == 1, "giving up the alert")
+    hook._open = ordinary
+    hook.put([alert(2)])
+    eventually(lambda: hook.sent == 1, "sending the next one")
+    hook.close()

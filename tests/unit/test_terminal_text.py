@@ -8,6 +8,7 @@ import pytest
 from seamark.cli import main as main_module
 from seamark.cli.lag_columns import LagParts, Note, write_lags
 from seamark.cli.rows import Column
+from seamark.cli.terminal_text import say, tell
 from seamark.cli.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
@@ -64,3 +65,16 @@ def test_a_properties_file_may_begin_with_a_byte_order_mark(tmp_path):
 
     (tmp_path / "client.properties").write_text("bootstrap.servers=a:1\n", encoding="utf-8-sig")
     assert read_properties(tmp_path / "client.properties") == {"bootstrap.servers": "a:1"}
+
+
+def test_an_endless_name_in_a_sentence_is_cut_and_the_sentence_goes_on(capsys, monkeypatch):
+    say(f"there is no group {'x' * 30_000!r}; there are 3 groups")
+    say("word " * 30_000 + "the end")
+    tell("\x1b" * 30_000)
+    captured = capsys.readouterr()
+    first, second = captured.err.splitlines()
+    assert first.startswith("there is no group 'xxx")
+    assert first.endswith("xxx'; there are 3 groups")
+    assert len(first) < 400
+    assert (len(second), second.endswith("the end")) == (4000, True)
+    assert len(captured.out) < 400

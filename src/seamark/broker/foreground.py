@@ -1,7 +1,6 @@
 """A broker that is the process: runs until a signal ends it.
 
-What the caller got wrong (an option, an address in use, a directory of another broker) is one sentence and exit code
-2, before anything serves.
+What the caller got wrong (an option, an address in use, another broker's directory) is raised before anything serves.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from seamark.broker.event_loop import new_event_loop
 from seamark.broker.file_limits import raise_open_file_limit
 from seamark.broker.process_tuning import tune_process
 from seamark.broker.server import BrokerServer
-from seamark.errors import SeamarkError, UsageError
 from seamark.readable_log import ReadableFormatter
 
 
-def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code. ``options`` are those of ``BrokerServer``."""
+def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> None:
+    """Serve until SIGTERM or SIGINT; ``options`` are those of ``BrokerServer``."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(ReadableFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
@@ -32,25 +30,18 @@ def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_serve(loop, say, options))
+        loop.run_until_complete(_serve(loop, say, options))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], options: dict[str, Any]) -> int:
+async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], options: dict[str, Any]) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    try:
-        server = BrokerServer(loop, _call_here, **options)
-        await server.start()
-    except UsageError as error:
-        print(f"seamark: {error}", file=sys.stderr)  # noqa: T201
-        return 2
-    except SeamarkError as error:
-        print(f"seamark: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+    server = BrokerServer(loop, _call_here, **options)
+    await server.start()
     tune_process()
     try:
         say(f"ready bootstrap={server.bootstrap}")
@@ -58,7 +49,6 @@ async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], op
         await ended.wait()
     finally:
         await server.stop()
-    return 0
 
 
 def _call_here(function: Callable[[], Any]) -> Any:

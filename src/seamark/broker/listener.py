@@ -58,12 +58,14 @@ def parse_address(option: str, text: str) -> Address:
     Address(host='::1', port=9092)
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65_535:
         raise ConfigError(option, text, "it must be HOST:PORT with a port of 0 to 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         raise ConfigError(option, text, "an IPv6 address stands in brackets, as in [::1]:9092")
+    if not host:
+        raise ConfigError(option, text, "it must be HOST:PORT; 0.0.0.0 stands for all addresses of this machine")
     return Address(host, int(port))
 
 

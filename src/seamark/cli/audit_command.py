@@ -235,7 +235,7 @@ def totals(
 ) -> None:
     """Show who commits how much, without a lake.
 
-    Counts the whole offsets topic. The group without a name is that of records which tell none.
+    It reads the whole offsets topic. Records that name no group are counted under an empty name.
     """
     settings = client_config(bootstrap, config, option)
     from seamark.cli.audit_spark import require_packages

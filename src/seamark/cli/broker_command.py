@@ -10,18 +10,22 @@ from typing import Annotated
 
 import typer
 
-from seamark.cli.terminal_text import say
+from seamark.errors import UsageError
 
 _Listen = Annotated[
     str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
 ]
 _Data = Annotated[
-    str, typer.Option("--data", metavar="DIR", help="Keep topics and groups there; without it in memory.")
+    str, typer.Option("--data", metavar="DIR", help="Keep topics and groups there; without it, in memory only.")
 ]
-_Nodes = Annotated[int, typer.Option("--nodes", metavar="N", help="How many nodes to be; each has the next port.")]
+_Nodes = Annotated[int, typer.Option("--nodes", metavar="N", help="How many nodes to run, on consecutive ports.")]
 _Durability = Annotated[
     str,
-    typer.Option("--durability", metavar="os|commit", help="What an answer promises: the system has it, or a sync."),
+    typer.Option(
+        "--durability",
+        metavar="os|commit",
+        help="Acknowledge writes when the operating system has them, or (commit) when they are on disk.",
+    ),
 ]
 _Option = Annotated[
     list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of Kafka's broker; may be repeated.")
@@ -55,7 +59,12 @@ def broker(
 ) -> None:
     """Run a Kafka broker without Java.
 
-    Groups, offsets and logs over real TCP, for any client.
+    It speaks Kafka's protocol over TCP, so that any client can use it. Ctrl-C stops it.
+
+    \b
+    Examples:
+      seamark broker
+      seamark broker --data ./broker-data -o num.partitions=3
     """
     from seamark.broker.foreground import run
 
@@ -64,21 +73,18 @@ def broker(
         key, mark, value = text.partition("=")
         if not mark or not key:
             # Not the text: it may be a password.
-            say("seamark: -o: it must be KEY=VALUE")
-            raise typer.Exit(2)
+            raise UsageError("-o: it must be KEY=VALUE")
         settings[key] = value
     if metrics:
         settings["seamark.metrics.listen"] = metrics
-    raise typer.Exit(
-        run(
-            say=typer.echo,
-            verbose=verbose,
-            listen=listen,
-            data=data or None,
-            nodes=nodes,
-            durability=durability,
-            settings=settings,
-            insecure=insecure,
-            max_versions=max_versions or None,
-        )
+    run(
+        say=typer.echo,
+        verbose=verbose,
+        listen=listen,
+        data=data or None,
+        nodes=nodes,
+        durability=durability,
+        settings=settings,
+        insecure=insecure,
+        max_versions=max_versions or None,
     )

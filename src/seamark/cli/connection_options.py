@@ -16,7 +16,12 @@ from seamark.errors import UsageError
 
 Bootstrap = Annotated[
     str,
-    typer.Option("--bootstrap", envvar="SEAMARK_BOOTSTRAP", metavar="HOST:PORT", help="The cluster's address or list."),
+    typer.Option(
+        "--bootstrap",
+        envvar="SEAMARK_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The cluster's address; several with commas between.",
+    ),
 ]
 ConfigFile = Annotated[
     str, typer.Option("--config", metavar="FILE", help="Client properties, as Kafka's own tools read them.")

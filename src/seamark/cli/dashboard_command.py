@@ -20,11 +20,13 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
 from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
+from seamark.cli.terminal_text import say
 from seamark.errors import MissingExtra, UsageError
 from seamark.http_hosts import AllowedHosts, is_loopback
 
 if TYPE_CHECKING:
     from seamark.dashboard.sight import Limits
+    from seamark.monitor.history import History
 
 _Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
 _Cluster = Annotated[
@@ -39,12 +41,17 @@ _Reset = Annotated[
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Where a partition without a commit is counted from; unknown if not given, earliest with --alert-over.",
+        help="Count the lag of a partition without a commit from there; default: unknown, earliest with --alert-over.",
     ),
 ]
-_AllowChanges = Annotated[bool, typer.Option("--allow-changes", help="Let those who log in reset groups.")]
+_AllowChanges = Annotated[
+    bool, typer.Option("--allow-changes", help="Let those who log in reset the offsets of groups.")
+]
 _State = Annotated[
-    str, typer.Option("--state", metavar="DIR", help="Where history and plans are kept; by default in your home.")
+    str,
+    typer.Option(
+        "--state", metavar="DIR", help="Where history and plans are kept; default: ~/.local/state/seamark/dashboard."
+    ),
 ]
 _TokenFile = Annotated[
     str, typer.Option("--token-file", metavar="FILE", help="The token to log in with; or SEAMARK_DASHBOARD_TOKEN.")
@@ -52,22 +59,27 @@ _TokenFile = Annotated[
 _Certificate = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Serve with TLS: the certificate chain.")]
 _Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
 _Proxy = Annotated[
-    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front: other addresses may be listened at.")
+    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front, so that --listen may be any address.")
 ]
 _AllowedHost = Annotated[
     list[str],
     typer.Option(
         "--allowed-host",
         metavar="NAME",
-        help="A name to be asked by, beside addresses and localhost; may be repeated.",
+        help="A host name that browsers ask by, besides IP addresses and localhost; may be repeated.",
     ),
 ]
 _AlertUrl = Annotated[
     str,
-    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook that is told of trouble."),
+    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook to send alerts to."),
 ]
 _AlertOver = Annotated[
-    list[str], typer.Option("--alert-over", metavar="10m|1000", help="Trouble is also to be further behind than this.")
+    list[str],
+    typer.Option(
+        "--alert-over",
+        metavar="10m|1000",
+        help="Alert also if a group is further behind than this, in time or in records.",
+    ),
 ]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESSES = re.compile(r"[^,=]+:\d+(,[^,=]+:\d+)*")
@@ -97,7 +109,12 @@ def dashboard(
 ) -> None:
     """See groups, lag and topics in a browser.
 
-    One line on standard output has the link to log in with. Nothing can be changed without --allow-changes.
+    It prints a link to log in with, and runs until Ctrl-C. Nothing can be changed without --allow-changes.
+
+    \b
+    Examples:
+      seamark dashboard --bootstrap localhost:9092
+      seamark dashboard --cluster test=t1:9092 --cluster prod=prod.properties
     """
     if reset not in ("", "earliest", "latest"):
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
@@ -120,14 +137,12 @@ def dashboard(
     from seamark.dashboard.serving import Server
     from seamark.dashboard.sight import Sight
     from seamark.dashboard.wording import Wording
-    from seamark.monitor.history import History
     from seamark.monitor.targets import parse_target
     from seamark.monitor.webhook import Webhook
 
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    directory = state_directory(state)
     token = given or new_token()
     wording = Wording(
         duration_text,
@@ -136,7 +151,7 @@ def dashboard(
         ),
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
-        history = History(directory / "history.sqlite3")
+        history, directory = opened_history(state, allow_changes=allow_changes)
         stack.callback(history.close)
         webhook = None
         if alert_url:
@@ -150,8 +165,9 @@ def dashboard(
             )  # fmt: skip
             stack.callback(sight.close)
             sights.append(sight)
+        plans = directory / "plans" if allow_changes and directory else None
         made = Dashboard(
-            sights, Access(token, time.monotonic), wording, plans=directory / "plans" if allow_changes else None,
+            sights, Access(token, time.monotonic), wording, plans=plans,
             is_secure=bool(tls_cert) or behind_proxy, hosts=hosts, is_behind_proxy=behind_proxy,
         )  # fmt: skip
         server = stack.enter_context(
@@ -228,9 +244,30 @@ def given_token(path: str) -> str:
     return token
 
 
+def opened_history(state: str, *, allow_changes: bool) -> tuple[History, Path | None]:
+    """The history, and the directory for it and for plans; memory alone where the usual directory cannot be used.
+
+    Who named a directory wants what is in it, and who changes something wants the way back: for them that is an error.
+    """
+    from seamark.monitor.history import History, HistoryError
+
+    directory = None
+    try:
+        directory = state_directory(state)
+        return History(directory / "history.sqlite3"), directory
+    except (HistoryError, UsageError) as error:
+        if state or (allow_changes and directory is None):
+            raise
+        say(f"seamark: graphs begin anew with each start, because {error}; --state DIR names another place")
+        return History.in_memory(str(error)), directory
+
+
 def state_directory(path: str) -> Path:
     """Where history and plans are kept, made if it is not there."""
-    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UsageError("there is no home directory to keep history and plans in: give --state DIR") from None
     directory = Path(path) if path else Path(root) / "seamark" / "dashboard"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

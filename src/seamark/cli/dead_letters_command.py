@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import time_ms_of
+from seamark.cli.durations import count_of, time_ms_of
 from seamark.cli.rows import Column, chosen_form, shown, write_rows
 from seamark.cli.terminal_text import tell
 from seamark.counts import counted
@@ -24,14 +24,20 @@ _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topi
 _Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Default: all that end in .dead-letters.")]
 _At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="Which record; default: the newest.")]
 _To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="Put them there instead of where they came from.")]
-_Error = Annotated[str, typer.Option("--error", metavar="TEXT", help="Only if the error or its type has this in it.")]
-_Source = Annotated[str, typer.Option("--source", metavar="TOPIC[-N]", help="Only of this topic or partition.")]
-_Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only with this key.")]
-_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only if given up then or later.")]
-_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only if given up before then.")]
+_Error = Annotated[
+    str, typer.Option("--error", metavar="TEXT", help="Only records whose error or its type contains this.")
+]
+_Source = Annotated[
+    str, typer.Option("--source", metavar="TOPIC[-N]", help="Only records from this topic or partition.")
+]
+_Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only records with this key.")]
+_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only records given up then or later.")]
+_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only records given up before then.")]
 _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0: no limit.")]
-_MaxReplays = Annotated[int, typer.Option("--max-replays", metavar="N", help="Leave out what was put back so often.")]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Remembers what was put back.")]
+_MaxReplays = Annotated[
+    int, typer.Option("--max-replays", metavar="N", help="Leave out records that were put back so many times already.")
+]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group that remembers what was put back.")]
 _Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is written.")]
 
 _LIST = (
@@ -200,6 +206,7 @@ def replay_letters(
         if member is None or not plan.chosen:
             tell(plan)
             return
+        from seamark.cli.topic_waiting import wait_for_topic
         from seamark.client import Producer
 
         def count(done: int, are_remembered: bool) -> None:
@@ -208,6 +215,8 @@ def replay_letters(
 
         try:
             with Producer({**settings, "acks": "all", "enable.idempotence": "true"}) as producer:
+                for target in sorted({chosen.topic for _, chosen in plan.chosen}):
+                    wait_for_topic(producer, target, settings)
                 apply_plan(member, producer, plan, count, group=group)
         finally:
             tell(plan)
@@ -256,10 +265,11 @@ def _tell(
 
 
 def _read_place(at: str) -> tuple[int, int]:
-    partition, mark, offset = at.partition(":")
-    if not mark or not partition.isdigit() or not offset.isdigit():
+    partition, _, offset = at.partition(":")
+    place = count_of(partition), count_of(offset)
+    if place[0] is None or place[1] is None:
         raise UsageError(f"--at {at!r}: it must be PARTITION:OFFSET, for example 0:17")
-    return int(partition), int(offset)
+    return place[0], place[1]
 
 
 def _first(found: Any) -> list[Any]:

@@ -7,11 +7,12 @@ consumer are letters without provenance: they are shown and counted, and never p
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from seamark.cli.unreadable_batches import UnreadableBatches
 from seamark.errors import SeamarkError
 from seamark.parallel.dead_letters import Provenance, decode, own_headers
 from seamark.topic_partition import TopicPartition
@@ -63,8 +64,17 @@ def partitions_of(reader: Consumer, topic: str) -> tuple[TopicPartition, ...]:
     return found
 
 
-def letters(reader: Consumer, starts: Mapping[TopicPartition, int]) -> Iterator[Letter]:
-    """Everything from ``starts`` to where the log ends now, partition by partition as it comes."""
+def letters(
+    reader: Consumer,
+    starts: Mapping[TopicPartition, int],
+    on_unreadable: Callable[[TopicPartition, int], None] = lambda _partition, _offset: None,
+) -> Iterator[Letter]:
+    """Everything from ``starts`` to where the log ends now, partition by partition as it comes.
+
+    Batches that cannot be read are told on standard error and to ``on_unreadable``, and skipped.
+    """
+    from seamark.client.errors import CorruptRecords
+
     firsts = reader.beginning_offsets(starts)
     ends = reader.end_offsets(starts)
     positions = {partition: max(start, firsts[partition]) for partition, start in starts.items()}
@@ -75,8 +85,15 @@ def letters(reader: Consumer, starts: Mapping[TopicPartition, int]) -> Iterator[
     for partition in left:
         reader.seek(partition, positions[partition])
     deadline = time.monotonic() + _IDLE_S
+    unreadable = UnreadableBatches()
     while left:
-        records = reader.poll(timeout=0.2)
+        try:
+            records = reader.poll(timeout=0.2)
+        except CorruptRecords as error:
+            on_unreadable(error.partition, error.offset)
+            unreadable.skip(reader, error)
+            deadline = time.monotonic() + _IDLE_S
+            records = []
         for record in records:
             place = TopicPartition(record.topic, record.partition)
             if record.offset < ends[place]:
@@ -88,6 +105,7 @@ def letters(reader: Consumer, starts: Mapping[TopicPartition, int]) -> Iterator[
         reader.pause(done)
         if time.monotonic() > deadline:
             raise ReadStopped(f"nothing came of {min(left)} for {_IDLE_S:.0f} s")
+    unreadable.tell()
 
 
 def text_of(content: bytes | None) -> str | None:

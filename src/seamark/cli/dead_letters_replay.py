@@ -129,7 +129,14 @@ def make_plan(
         plan.known[partition] = done_ahead.decode(metadata, starts[partition]) or DoneAhead(starts[partition])
         plan.waiting[partition] = []
     plan.ends = {partition: max(end, starts[partition]) for partition, end in reader.end_offsets(partitions).items()}
-    for letter in letters(reader, starts):
+
+    def leave_out(partition: TopicPartition, offset: int) -> None:
+        # It stays among those that were not put back: a reader with higher limits may still get at it.
+        plan.waiting[partition].append(offset)
+        reason = "in a batch that cannot be read"
+        plan.left_out[reason] = plan.left_out.get(reason, 0) + 1
+
+    for letter in letters(reader, starts, leave_out):
         if letter.record.offset in plan.known[letter.place] or letter.record.offset >= plan.ends[letter.place]:
             continue
         plan.waiting[letter.place].append(letter.record.offset)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from seamark.errors import UsageError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_LONGEST_PAUSE_S = 365 * 86_400.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
 
@@ -30,8 +31,8 @@ def seconds_of(text: str) -> float:
 def pause_of(text: str) -> float:
     """The value of ``--every``: without a pause a cluster would be asked as fast as it answers."""
     seconds = seconds_of(text)
-    if seconds <= 0:
-        raise UsageError(f"--every {text}: it must be longer than 0")
+    if not 0 < seconds <= _LONGEST_PAUSE_S:
+        raise UsageError(f"--every {text}: it must be longer than 0 and at most 365d")
     return seconds
 
 

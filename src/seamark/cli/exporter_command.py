@@ -10,7 +10,7 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config
 from seamark.cli.durations import pause_of
-from seamark.cli.groups_view_commands import Groups
+from seamark.cli.groups_view_commands import GroupsOrAll
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ _Reset = Annotated[
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Where a partition without a commit is counted from; it has no lag if not given.",
+        help="Count the lag of a partition without a commit from there; default: it has no lag.",
     ),
 ]
 _AllowedHost = Annotated[
     list[str],
     typer.Option(
-        "--allowed-host", metavar="NAME", help="A name to be asked by, beside addresses and localhost; may be repeated."
+        "--allowed-host",
+        metavar="NAME",
+        help="A host name to be asked by, besides IP addresses and localhost; may be repeated.",
     ),
 ]
 # Looks that failed for so many intervals make it unhealthy.
@@ -42,7 +44,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def exporter(
-    names: Groups = None,
+    names: GroupsOrAll = None,
     listen: _Listen = "127.0.0.1:9308",
     every: _Every = "15s",
     reset: _Reset = "",
@@ -53,7 +55,12 @@ def exporter(
 ) -> None:
     """Serve the lag of groups to Prometheus.
 
-    /metrics and /healthz; one line on standard output says where, when it serves.
+    It serves /metrics and /healthz, prints where, and runs until Ctrl-C.
+
+    \b
+    Examples:
+      seamark exporter --bootstrap localhost:9092
+      seamark exporter billing shipping --listen 127.0.0.1:9308 --every 30s
     """
     from seamark.client import Admin
     from seamark.http_pages import HttpPages

@@ -11,7 +11,7 @@ import typer
 
 from seamark.cli.completion_command import group_names, topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
 from seamark.cli.plan_workflow import (
     AllowOutsideLog,
@@ -44,11 +44,18 @@ _Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="T[:0,1]",
-        help="Only this topic, or these partitions; else all it committed.",
+        help="Only this topic, or these partitions of it; default: all that the group has committed.",
         autocompletion=topic_names,
     ),
 ]
-_To = Annotated[str, typer.Option("--to", metavar="WHERE", help="earliest, latest, offset:N, time:ISO, ago:1h, …")]
+_To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="WHERE",
+        help="earliest, latest, offset:N, time:ISO, ago:1h, shift:-10, group:G, file:F or lake:ISO.",
+    ),
+]
 _Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
 _Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of to the screen.")]
 _Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group, whatever group the file names.")]
@@ -80,6 +87,12 @@ def reset(
     """Set groups to other offsets; shown first.
 
     Nothing is changed without --apply. Without --to, the plan in --plan FILE is shown or applied.
+
+    \b
+    Examples:
+      seamark groups reset billing --to ago:2h
+      seamark groups reset billing --topic orders:0,3 --to shift:-100 --apply
+      seamark groups reset billing --to earliest --plan back.json
     """
     from seamark.client import Admin
     from seamark.monitor.targets import parse_target
@@ -133,9 +146,9 @@ def _chosen(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
         name, _, indexes = text.partition(":")
         count = len(known[name].partitions)
         for index in indexes.split(",") if indexes else map(str, range(count)):
-            if not index.strip().isdecimal() or int(index) >= count:
+            if (found := count_of(index.strip())) is None or found >= count:
                 raise UsageError(f"--topic {text}: topic {name!r} has partitions 0 to {count - 1}, not {index!r}")
-            chosen.append(TopicPartition(name, int(index)))
+            chosen.append(TopicPartition(name, found))
     return chosen
 
 

@@ -28,6 +28,10 @@ Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
 Groups = Annotated[
     list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)
 ]
+GroupsOrAll = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="GROUP", help="Names of groups; default: all.", autocompletion=group_names),
+]
 _All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
 _State = Annotated[
     list[str], typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated.")
@@ -35,7 +39,9 @@ _State = Annotated[
 _Type = Annotated[
     list[str], typer.Option("--type", metavar="TYPE", help="Only groups of this type, such as classic or consumer.")
 ]
-_More = Annotated[bool, typer.Option("--more", help="Also state, assignor, log start, and what is done ahead.")]
+_More = Annotated[
+    bool, typer.Option("--more", help="Also state, assignor, log start, and how many records are done ahead.")
+]
 _Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="What to sort by.")]
 
 _LIST = (

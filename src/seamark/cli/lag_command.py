@@ -18,7 +18,7 @@ import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of
-from seamark.cli.groups_view_commands import Csv, Groups, absent_sentence
+from seamark.cli.groups_view_commands import Csv, GroupsOrAll, absent_sentence
 from seamark.cli.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.rows import Column, Form, chosen_form
 from seamark.cli.terminal_text import say
@@ -48,7 +48,7 @@ _Reset = Annotated[
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Where a partition without a commit is counted from; unknown if not given, earliest with --fail-over.",
+        help="Count the lag of a partition without a commit from there; default: unknown, earliest with --fail-over.",
     ),
 ]
 
@@ -72,7 +72,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def lag(
-    names: Groups = None,
+    names: GroupsOrAll = None,
     watch: _Watch = False,
     every: _Every = "5s",
     fail_over: _FailOver = None,
@@ -84,7 +84,14 @@ def lag(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """How far behind groups are, in records and in time."""
+    """How far behind groups are, in records and in time.
+
+    \b
+    Examples:
+      seamark lag
+      seamark lag billing --partitions --watch
+      seamark lag billing --fail-over 10m   # code 3 if more than 10 minutes behind
+    """
     from seamark.client import Admin
     from seamark.monitor.group_ages import GroupAges
     from seamark.monitor.scan import scan

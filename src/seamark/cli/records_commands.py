@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,24 +19,37 @@ from seamark.cli.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.record_lines import FORMS, json_of, record_lines
 from seamark.cli.rows import shown
 from seamark.cli.terminal_text import say
+from seamark.cli.topic_waiting import flush_aloud, wait_for_topic
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
     from seamark.client import Consumer, Record, TopicPartition
+    from seamark.client.errors import CorruptRecords
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
 _As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
 _File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
-_KeyEnds = Annotated[str, typer.Option("--key-ends", metavar="TEXT", help="In lines: what ends the key.")]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of it, and commit.")]
-_From = Annotated[str, typer.Option("--from", metavar="WHERE", help="earliest, latest, offset:N, time:ISO or ago:1h.")]
-_Partition = Annotated[list[int], typer.Option("--partition", metavar="N", help="Only this one; may be repeated.")]
+_KeyEnds = Annotated[
+    str,
+    typer.Option("--key-ends", metavar="TEXT", help="With --as lines: the text between key and value, such as : or ;."),
+]
+_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of this group, and commit.")]
+_From = Annotated[
+    str, typer.Option("--from", metavar="WHERE", help="Where to begin: earliest, latest, offset:N, time:ISO or ago:1h.")
+]
+_Partition = Annotated[
+    list[int], typer.Option("--partition", metavar="N", help="Only this partition; may be repeated.")
+]
 _Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so many records; 0: no limit.")]
 _Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
 _Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
 _Value = Annotated[str, typer.Option("--value", metavar="REGEX", help="Only records whose value matches.")]
+_SkipUnreadable = Annotated[
+    bool,
+    typer.Option("--skip-unreadable", help="Go on behind a batch that cannot be read, and say what was skipped."),
+]
 # After so many records it is asked whether all were stored: a large input ends soon after a refusal.
 _FLUSHED_EVERY = 10_000
 
@@ -59,18 +72,30 @@ def produce(
 
     CSV begins with the names of its columns: value, and key if there are keys. JSON is an object per line: value
     (null for a tombstone), key, headers, partition, timestamp_ms.
+
+    A topic that does not exist is waited for, for 15 seconds (-o max.block.ms=… to change that): many clusters create
+    it when it is first written to.
+
+    \b
+    Examples:
+      echo 'hello' | seamark produce notes
+      seamark produce notes --key-ends : --file pairs.txt
+      seamark consume notes --json | seamark produce copy --as json
     """
     from seamark.client import Producer
 
     if form not in FORMS:
         raise UsageError(f"--as {form!r} is not one of {', '.join(FORMS)}")
     source = _opened(file)
-    producer = Producer(client_config(bootstrap, config, option))
+    settings = client_config(bootstrap, config, option)
+    producer = Producer(settings)
     try:
         # What comes before a line that is refused is stored when this is left.
         with source, producer:
             for count, line in enumerate(record_lines(source, form, key_ends), 1):
                 number, key, value, headers, partition, timestamp_ms = line
+                if count == 1:
+                    wait_for_topic(producer, topic, settings)
                 try:
                     producer.send(
                         topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
@@ -78,7 +103,8 @@ def produce(
                 except UsageError as error:
                     raise UsageError(f"line {number}: {error}") from None
                 if count % _FLUSHED_EVERY == 0:
-                    producer.flush()
+                    flush_aloud(producer)
+            flush_aloud(producer)
     finally:
         stored = int(producer.metrics()["seamark_producer_records_total"])
         say(f"{counted(stored, 'record')} stored in topic {topic!r}")
@@ -86,6 +112,8 @@ def produce(
 
 def _opened(file: str) -> Any:
     if not file:
+        if sys.stdin.isatty():
+            say("each line is a record; Ctrl-D ends")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
         return sys.stdin
@@ -104,6 +132,7 @@ def consume(
     follow: _Follow = False,
     key: _Key = "",
     value: _Value = "",
+    skip_unreadable: _SkipUnreadable = False,
     bootstrap: Bootstrap = "",
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
@@ -111,8 +140,16 @@ def consume(
 ) -> None:
     """Read records, those there are or those to come.
 
-    Without --follow it ends at what was the end when it began.
+    Without --follow it ends at what was the end when it began. A batch that is damaged, or that would take too much
+    memory, stops it; --skip-unreadable goes on behind.
+
+    \b
+    Examples:
+      seamark consume orders --limit 10
+      seamark consume orders --from ago:1h --key '^customer-7$' --json
+      seamark consume orders --partition 2 --from offset:1000 --follow
     """
+    from seamark.cli.unreadable_batches import UnreadableBatches, stopped_by
     from seamark.client import Consumer, TopicPartition
 
     if limit < 0:
@@ -134,22 +171,32 @@ def consume(
             ends = _start_at(consumer, topic, partition, start)
         left = limit or -1
         done: dict[TopicPartition, int] = {}
-        for records in _polls(consumer, None if follow else ends, is_endless=follow):
-            for record in records:
+        skipped = UnreadableBatches()
+
+        def get_past(error: CorruptRecords) -> None:
+            if not skip_unreadable:
+                raise stopped_by(error, "--skip-unreadable") from None
+            done[error.partition] = skipped.skip(consumer, error)
+
+        try:
+            for records in _polls(consumer, None if follow else ends, get_past, is_endless=follow):
+                for record in records:
+                    if left == 0:
+                        break
+                    done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                    if _matches(wanted[0], record.key) and _matches(wanted[1], record.value):
+                        sys.stdout.write(_text_of(record, as_json))
+                        left -= 1
+                sys.stdout.flush()
+                if group and done:
+                    # What was written out is done; what a limit cut off is for the next call.
+                    done = _commit(consumer, done)
                 if left == 0:
                     break
-                done[TopicPartition(record.topic, record.partition)] = record.offset + 1
-                if _matches(wanted[0], record.key) and _matches(wanted[1], record.value):
-                    sys.stdout.write(_text_of(record, as_json))
-                    left -= 1
-            sys.stdout.flush()
             if group and done:
-                # What was written out is done; what a limit cut off is for the next call.
-                done = _commit(consumer, done)
-            if left == 0:
-                break
-        if group and done:
-            consumer.commit(done)
+                consumer.commit(done)
+        finally:
+            skipped.tell()
 
 
 def _commit(consumer: Consumer, done: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -182,11 +229,11 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
     elif kind == "offset" and (offset := count_of(rest)) is not None:
         _seek_in_log(consumer, chosen, offset)
     elif kind == "time" and rest:
-        consumer.seek_to_time(time_ms_of(rest), chosen)
+        consumer.seek_to_time(max(0, time_ms_of(rest)), chosen)
     elif kind == "ago" and rest:
         import time
 
-        consumer.seek_to_time(int((time.time() - seconds_of(rest)) * 1000), chosen)
+        consumer.seek_to_time(max(0, int((time.time() - seconds_of(rest)) * 1000)), chosen)
     else:
         raise UsageError(f"--from {start!r} is not one of earliest, latest, offset:N, time:ISO, ago:1h")
     return consumer.end_offsets(chosen)
@@ -210,10 +257,25 @@ def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: i
         consumer.seek(each, offset)
 
 
-def _polls(consumer: Consumer, ends: dict[TopicPartition, int] | None, *, is_endless: bool) -> Iterator[list[Record]]:
-    """Until every partition is at its end; a member, which has no ends, until a second brings nothing."""
+def _polls(
+    consumer: Consumer,
+    ends: dict[TopicPartition, int] | None,
+    get_past: Callable[[CorruptRecords], None],
+    *,
+    is_endless: bool,
+) -> Iterator[list[Record]]:
+    """Until every partition is at its end; a member, which has no ends, until a second brings nothing.
+
+    ``get_past`` places the consumer behind a batch that cannot be read, or raises.
+    """
+    from seamark.client.errors import CorruptRecords
+
     while True:
-        records = consumer.poll(0.2 if ends is not None else 1.0)
+        try:
+            records = consumer.poll(0.2 if ends is not None else 1.0)
+        except CorruptRecords as error:
+            get_past(error)
+            continue
         yield records
         if ends is not None:
             if all(consumer.position(each) >= end for each, end in ends.items()):

@@ -4,8 +4,9 @@ A table is as wide as its content. On a terminal that is narrower, columns in wh
 those that may shrink do: names by an ellipsis in their middle, because beginning and end tell names apart, sentences at
 their end. If that is not enough, columns that may go do; then titles are stacked, broken at their hyphens, and columns
 come closer. Many rows are streamed with the widths of the first ones, so that the first row does not wait for the last.
-Whatever is no terminal gets every column in full. JSON is one array with a row per line, CSV has a header. Texts are
-exact in JSON only: tables and CSV show control characters as escapes, and a CSV cell is never a formula.
+Whatever is no terminal gets every column, and cells of up to ``_MOST_NAME`` characters in full: one name of thirty
+thousand must not make every line as long. JSON is one array with a row per line, CSV has a header. Texts are exact in
+JSON only: tables and CSV show control characters as escapes, and a CSV cell is never a formula.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from seamark.counts import shortened
 from seamark.errors import UsageError
-from seamark.readable_text import no_formula, readable, readable_json
+from seamark.readable_text import middle_cut, no_formula, readable, readable_json
 
 Form = Literal["table", "json", "csv"]
 # So many rows are looked at to find the widths; rows behind them are written as they come.
 _MEASURED = 500
+# Topics have at most 249 characters, so that their names are never cut; groups and clients may be called anything.
+_MOST_NAME = 250
+_MOST_SENTENCE = 1000
 _LEAST_WIDTH = 8
 _LEAST_STACKED = 6
 _GAP = 2
@@ -78,11 +83,9 @@ def _write_json(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: T
 
 
 def _write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
-    texts: Iterator[list[str]] = ([shown(value) for value in row] for row in rows)
-    if not all(column.in_table for column in columns):
-        kept = [index for index, column in enumerate(columns) if column.in_table]
-        columns = [columns[index] for index in kept]
-        texts = ([row[index] for index in kept] for row in texts)
+    kept = [(index, column) for index, column in enumerate(columns) if column.in_table]
+    columns = [column for _, column in kept]
+    texts: Iterator[list[str]] = ([_cell(row[index], column) for index, column in kept] for row in rows)
     first = list(islice(texts, _MEASURED))
     layout = _Layout.of(columns, first)
     if out.isatty():
@@ -96,6 +99,13 @@ def shown(value: Any) -> str:
     if value is None:
         return NOTHING
     return readable(value if isinstance(value, str) else f"{value:.1f}" if isinstance(value, float) else str(value))
+
+
+def _cell(value: Any, column: Column) -> str:
+    text = shown(value)
+    if column.is_sentence:
+        return shortened(text, _MOST_SENTENCE)
+    return text if column.is_number else middle_cut(text, _MOST_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +188,7 @@ def _stacked(columns: Sequence[Column], kept: Sequence[bool]) -> list[list[str]]
 def _shortened(text: str, width: int, column: Column) -> str:
     if len(text) <= width or not (column.may_shrink or column.is_sentence):
         return text
-    tail = 0 if column.is_sentence else (width - 1) // 2
-    return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+    return shortened(text, width - 1) if column.is_sentence else middle_cut(text, width)
 
 
 def write_file(path: str, text: str) -> None:

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 _Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)]
 _NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 _Internal = Annotated[bool, typer.Option("--internal", help="Also topics like __consumer_offsets.")]
-_Partitions = Annotated[int, typer.Option("--partitions", metavar="N", help="How many; -1 leaves it to the broker.")]
-_Replicas = Annotated[int, typer.Option("--replicas", metavar="N", help="Copies; -1 leaves it to the broker.")]
+_Partitions = Annotated[
+    int, typer.Option("--partitions", metavar="N", help="How many partitions; -1: as the broker is set.")
+]
+_Replicas = Annotated[
+    int, typer.Option("--replicas", metavar="N", help="How many copies of each; -1: as the broker is set.")
+]
 _Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A topic setting; may be repeated.")]
 _Unset = Annotated[list[str], typer.Option("--unset", metavar="KEY", help="Back to its default; may be repeated.")]
-_Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is changed.")]
+_Apply = Annotated[bool, typer.Option("--apply", help="Delete them; without it nothing is changed.")]
 
 _LIST = (
     Column("TOPIC", "topic", may_shrink=True),
@@ -115,7 +119,12 @@ def create(
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
 ) -> None:
-    """Make topics."""
+    """Make topics.
+
+    \b
+    Example:
+      seamark topics create orders --partitions 6 --set retention.ms=86400000
+    """
     from seamark.client import Admin
     from seamark.client.admin_types import NewTopic
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from seamark.cli.terminal_text import one_line
 from seamark.readable_log import ReadableFormatter
 
 _LOGGERS = ("seamark.client", "seamark.monitor")
@@ -26,7 +27,8 @@ class _OnStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if self._is_news(record):
-                sys.stderr.write(f"seamark: {self.format(record)}\n")
+                text = self.format(record)
+                sys.stderr.write(f"seamark: {text if record.exc_info else one_line(text)}\n")
                 sys.stderr.flush()
         except Exception:  # noqa: BLE001 - as every handler: a line that cannot be written stops no command
             self.handleError(record)

@@ -51,7 +51,7 @@ _THEMES = ("light", "dark")
 
 Form = Mapping[str, Sequence[str]]
 PageOf = Callable[[Request, Context], str]
-ActionOf = Callable[[Context, Form], str]
+ActionOf = Callable[[Context, Form], str | Response]
 
 
 class Dashboard:
@@ -130,6 +130,7 @@ class Dashboard:
             Route("/c/{cluster}/live", self._live, methods=["GET"]),
             Route("/c/{cluster}/changes", self._page(self._change_list), methods=["GET"]),
             Route("/c/{cluster}/reset", self._page(self._reset), methods=["GET"]),
+            Route("/c/{cluster}/acknowledge", self._action(_acknowledge), methods=["POST"]),
             Route("/c/{cluster}/plan", self._action(self._plan), methods=["POST"]),
             Route("/c/{cluster}/undo", self._action(self._undo), methods=["POST"]),
             Route("/c/{cluster}/apply", self._action(self._apply), methods=["POST"]),
@@ -218,7 +219,9 @@ class Dashboard:
 
         return answer
 
-    async def _answered(self, request: Request, session: Session, made: Callable[[Context], str]) -> Response:
+    async def _answered(
+        self, request: Request, session: Session, made: Callable[[Context], str | Response]
+    ) -> Response:
         """Pages are made on a thread: some of them ask the cluster."""
         name = request.path_params.get("cluster")
         sight = self._sights.get(name) if name is not None else None
@@ -229,7 +232,8 @@ class Dashboard:
             known = ", ".join(self._sights)
             return HTMLResponse(error_page(context, f"there is no cluster {name!r}; there are: {known}"), 404)
         try:
-            return HTMLResponse(await run_in_threadpool(made, context))
+            answer = await run_in_threadpool(made, context)
+            return answer if isinstance(answer, Response) else HTMLResponse(answer)
         except SeamarkError as error:
             return HTMLResponse(error_page(context, str(error)), _status_of(error))
 
@@ -323,6 +327,13 @@ def _group(request: Request, context: Context) -> str:
     return group_page(
         context, asked.get("id", ""), Query.of(asked), asked.get("range", "1h"), asked.get("show", "records")
     )
+
+
+def _acknowledge(context: Context, form: Form) -> Response:
+    """Allowed to all who have logged in: nothing of the cluster changes."""
+    name = _one(form, "id")
+    context.here.acknowledge_rewind(name)
+    return RedirectResponse(context.url("group", id=name), 303)
 
 
 def _status_of(error: SeamarkError) -> int:

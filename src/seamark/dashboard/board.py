@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from seamark.counts import counted
+from seamark.dashboard.wording import name_text
 from seamark.monitor.history import Event
 from seamark.monitor.lag_report import furthest, group_remark, remark_of
 from seamark.monitor.poller import Look
@@ -29,7 +30,7 @@ _EXPLAINED = {
     Status.SLOW: "it reads, but more is written than it reads",
     Status.STALLED: "there is something to read and the group has members, but its offset does not move",
     Status.STOPPED: "there is something to read, but the group has no members",
-    Status.REWOUND: "its offset went back and has not come up again",
+    Status.REWOUND: "its offset went back and has not come up to where it was",
 }
 _LOSS_CAUSES = {
     Status.LOST: "they were older than the topic keeps them, or DeleteRecords removed them",
@@ -88,7 +89,11 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
         views[group] = view
         for each in view.partitions:
             catches_up, _ = watching.outlook(group, *each.partition)
-            states[group, each.partition] = PartitionState(watching.status(group, each.partition), catches_up)
+            status = watching.status(group, each.partition)
+            if each.bounds.error and status not in TROUBLES:
+                # What was seen of it before does not say that it is well now.
+                status, catches_up = Status.UNKNOWN, None
+            states[group, each.partition] = PartitionState(status, catches_up)
         row = _row(view, look, states)
         rows.append(row)
         counts[row.status] = counts.get(row.status, 0) + 1
@@ -98,6 +103,8 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
         GroupRow(name, "", "", 0, 0, None, 0, None, None, Status.UNKNOWN, 0, str(error))
         for name, error in sorted(look.scan.failed.items())
     )
+    if look.scan.failed:
+        counts[Status.UNKNOWN] = counts.get(Status.UNKNOWN, 0) + len(look.scan.failed)
     return Board(look, tuple(rows), views, states, tuple(events), counts)
 
 
@@ -189,4 +196,5 @@ def _rebalance(before: GroupView, now: GroupView) -> str:
 
 def _named(names: list[str]) -> str:
     more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    # Kept with the history, which must stay small whatever clients are called.
+    return ", ".join(name_text(name) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -198,7 +198,7 @@ class Changes:
             name, _, indexes = text.partition(":")
             count = len(self._topics.one(name).partitions)
             for index in indexes.split(",") if indexes else map(str, range(count)):
-                if not index.strip().isdecimal() or int(index) >= count:
+                if not index.strip().isdecimal() or len(index) > 10 or int(index) >= count:
                     raise UsageError(f"topic {name!r} has partitions 0 to {count - 1}, not {index!r}")
                 chosen.append(TopicPartition(name, int(index)))
         return sorted(set(chosen))

@@ -8,11 +8,11 @@ from seamark.counts import counted
 from seamark.dashboard.board import Board, GroupRow, findings, is_blocked
 from seamark.dashboard.charts import lag_chart, short_count
 from seamark.dashboard.groups_page import pages
-from seamark.dashboard.layout import Context, freshness, live, page, status_mark, table
+from seamark.dashboard.layout import Context, freshness, hidden, live, page, status_mark, table
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, joined, tag
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, time_text
+from seamark.dashboard.wording import NOTHING, behind_text, catches_up_text, count_text, name_text, time_text
 from seamark.errors import UsageError
 from seamark.monitor.lag_report import remark_of
 from seamark.monitor.scan import GroupView
@@ -46,7 +46,7 @@ def group_page(context: Context, name: str, query: Query, span: str, what: str) 
         tag("div", tag("h1", name or "(no name)"), action, class_="title"),
         freshness(context),
         live("summary", _tiles(context, board, row, view), class_="tiles"),
-        live("findings", _unread(view), _findings(board, name), _blocked(view)),
+        live("findings", _unread(view), _findings(context, board, name), _blocked(view)),
         live("chart", _chart(context, name, span, what), kind="section"),
         live("partitions", _partitions(context, board, view, query), kind="section"),
         live("members", _members(view), kind="section"),
@@ -83,7 +83,7 @@ def _unread(view: GroupView) -> Markup | None:
     return tag("p", view.error, class_="problem") if view.error else None
 
 
-def _findings(board: Board, name: str) -> Markup | None:
+def _findings(context: Context, board: Board, name: str) -> Markup | None:
     found: dict[tuple[Status, str], list[str]] = {}
     for partition, status, text in findings(board, name):
         found.setdefault((status, text), []).append(str(partition))
@@ -98,7 +98,23 @@ def _findings(board: Board, name: str) -> Markup | None:
         "section",
         tag("h2", "Findings"),
         tag("ul", items, tag("li", f"and {more} more") if more else None),
+        _acknowledge(context, name) if any(status is Status.REWOUND for status, _ in found) else None,
         class_="findings",
+    )
+
+
+def _acknowledge(context: Context, name: str) -> Markup:
+    return tag(
+        "form",
+        hidden(context, id=name),
+        tag("button", "Acknowledge the rewind"),
+        tag(
+            "p",
+            "If it is meant to be so: it is then shown as trouble no more, until offsets go back again.",
+            class_="quiet",
+        ),
+        method="post",
+        action=context.url("acknowledge"),
     )
 
 
@@ -170,7 +186,7 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
         *([("Unfinished", "number")] if has_unfinished else []),
         ("Behind", "number"),
         ("Catches up in", "number"),
-        ("Owner", ""),
+        ("Owner", "text"),
         ("Remark", "remark"),
     ]
     rows: list[list[Child]] = []
@@ -187,7 +203,7 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 *([count_text(each.lag.unfinished)] if has_unfinished else []),
                 behind_text(board.look.times.get((name, each.partition)), context.wording),
                 catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
-                (each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
+                name_text(each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
                 remark_of(each),
             ]
         )
@@ -197,11 +213,11 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
 
 def _members(view: GroupView) -> Markup:
     members = view.description.members
-    columns = [("Member", "name"), ("Instance", ""), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
+    columns = [("Member", "name"), ("Instance", "text"), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
     rows: list[list[Child]] = [
         [
-            tag("span", each.client_id or each.member_id, title=readable(each.member_id)),
-            each.instance_id or NOTHING,
+            tag("span", name_text(each.client_id or each.member_id), title=readable(name_text(each.member_id))),
+            name_text(each.instance_id or NOTHING),
             tag("span", each.host.removeprefix("/"), class_="address"),
             count_text(len(each.assignment)),
             _some([str(partition) for partition in each.assignment]),

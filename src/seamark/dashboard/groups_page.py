@@ -10,7 +10,7 @@ from seamark.dashboard.charts import sparkline
 from seamark.dashboard.layout import Context, filter_field, freshness, live, page, query_text, status_mark, table
 from seamark.dashboard.listing import ORDERS, SIZES, Chosen, Query, choose_groups
 from seamark.dashboard.markup import Child, Markup, joined, tag
-from seamark.dashboard.wording import behind_text, count_text
+from seamark.dashboard.wording import behind_text, count_text, name_text
 from seamark.rules.status import Status
 
 SPARK_S = 3600.0
@@ -72,7 +72,7 @@ def _row(context: Context, row: GroupRow, values: list[int | None], has_unfinish
     if row.blocked:
         remarks.append(f"{counted(row.blocked, 'partition')} blocked by a record")
     return [
-        tag("a", row.name or "(no name)", href=context.url("group", id=row.name), class_="row"),
+        tag("a", name_text(row.name) or "(no name)", href=context.url("group", id=row.name), class_="row"),
         status_mark(row.status),
         count_text(row.lag),
         *([count_text(row.unfinished)] if has_unfinished else []),

@@ -7,11 +7,13 @@ A history file or a webhook that fails is shown on the pages and never stops the
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seamark.client.admin import Admin
-from seamark.counts import counted, number_text
+from seamark.counts import counted, number_text, some_of
 from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_board
 from seamark.errors import SeamarkError
 from seamark.monitor.alerts import AlertBook, Trouble
@@ -21,6 +23,7 @@ from seamark.monitor.poller import Look, Poller
 from seamark.monitor.watching import Watching
 from seamark.monitor.webhook import Webhook
 from seamark.rules.status import PATIENT
+from seamark.topic_partition import TopicPartition
 
 # What states are judged by; with ten thousand groups more of it would cost hundreds of megabytes.
 _WATCHED_S = 2 * PATIENT.seconds
@@ -59,11 +62,15 @@ class Sight:
         self.admin = admin
         self.every = every
         self.webhook = webhook
-        self.history_error: str | None = None
+        self.history_error: str | None = history.not_kept
         self._limits = limits or Limits()
         self._history = history
         self._cluster_id = ""
         self._board: Board | None = None
+        # Boards are made by the poller's thread, and by that of a request that acknowledges something.
+        self._making = threading.Lock()
+        self._kept_rewinds: dict[tuple[str, TopicPartition], int] = {}
+        self._is_restored = False
         self._alerts = AlertBook(name)
         looks = min(_MOST_LOOKS, max(_LEAST_LOOKS, math.ceil(_WATCHED_S / every) + 1))
         self._poller = Poller(admin, every=every, reset=reset, on_look=self._looked, watching=Watching(looks))
@@ -107,7 +114,9 @@ class Sight:
         return len(self._alerts.firing)
 
     def group_row(self, board: Board, name: str) -> GroupRow:
-        """The row of a group that was seen; NotFound with the nearest name otherwise."""
+        """The row of a group that was seen; NotFound with the nearest name, or with the reason, otherwise."""
+        if refusal := board.look.scan.failed.get(name):
+            raise NotFound(f"group {name!r} cannot be read: {refusal}")
         if name not in board.views:
             raise NotFound(absent("group", name, board.views, f" on cluster {self.name!r}"))
         return next(row for row in board.rows if row.name == name)
@@ -137,20 +146,53 @@ class Sight:
             self.history_error = str(error)
             return []
 
+    def acknowledge_rewind(self, group: str) -> None:
+        """Somebody knows that offsets of the group went back: it is no trouble any more, until they do again."""
+        with self._making:
+            partitions = self._poller.watching.acknowledge(group)
+            if not partitions or self._board is None:
+                return
+            look = self._board.look
+            self._board = make_board(look, self._poller.watching, self._board)
+            text = f"somebody acknowledged that offsets went back: {some_of(list(map(str, partitions)))}"
+            said = Event(group, int(time.time() * 1000), "acknowledged", text)
+            self._keep(look.at_ms, [], [*self._board.events, said])
+
     def _looked(self, look: Look) -> None:
-        board = make_board(look, self._poller.watching, self._board)
+        with self._making:
+            self._know_cluster()
+            board = make_board(look, self._poller.watching, self._board)
+            samples = [GroupSample(row.name, row.lag, row.behind.seconds if row.behind else None) for row in board.rows]
+            self._keep(look.at_ms, samples, board.events)
+            self._board = board
+        told = self._alerts.update(self._troubles(board), look.at_ms, look.scan.unreadable)
+        if self.webhook is not None:
+            self.webhook.put(told)
+
+    def _know_cluster(self) -> None:
+        """Ask once what the cluster calls itself, and what an earlier run remembered of it."""
         try:
             if not self._cluster_id:
                 self._cluster_id = self.admin.describe_cluster().cluster_id
-            samples = [GroupSample(row.name, row.lag, row.behind.seconds if row.behind else None) for row in board.rows]
-            self._history.add(self._cluster_id, look.at_ms, samples, board.events, every=self.every)
-            self.history_error = None
+            if not self._is_restored:
+                self._kept_rewinds = self._history.rewinds(self._cluster_id)
+                self._poller.watching.restore(self._kept_rewinds)
+                self._is_restored = True
         except SeamarkError as error:
             self.history_error = str(error)
-        self._board = board
-        told = self._alerts.update(self._troubles(board), look.at_ms)
-        if self.webhook is not None:
-            self.webhook.put(told)
+
+    def _keep(self, at_ms: int, samples: list[GroupSample], events: Iterable[Event]) -> None:
+        if not self._cluster_id:
+            return
+        rewinds = self._poller.watching.rewinds
+        try:
+            self._history.add(self._cluster_id, at_ms, samples, events, every=self.every)
+            if self._is_restored and rewinds != self._kept_rewinds:
+                self._history.keep_rewinds(self._cluster_id, rewinds)
+                self._kept_rewinds = rewinds
+            self.history_error = self._history.not_kept
+        except HistoryError as error:
+            self.history_error = str(error)
 
     def _troubles(self, board: Board) -> dict[str, Trouble]:
         found = {}

@@ -18,7 +18,7 @@ from seamark.dashboard.layout import Context, filter_field, freshness, live, pag
 from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, tag
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, count_text
+from seamark.dashboard.wording import NOTHING, count_text, name_text
 from seamark.monitor.nearest import absent
 from seamark.monitor.scan import Bounds, bounds_of
 from seamark.rules.lag import total
@@ -197,7 +197,7 @@ def _groups_of(context: Context, name: str) -> Markup:
         row = context.here.group_row(board, group) if board else None
         rows.append(
             [
-                tag("a", group or "(no name)", href=context.url("group", id=group), class_="row"),
+                tag("a", name_text(group) or "(no name)", href=context.url("group", id=group), class_="row"),
                 status_mark(row.status) if row else "",
                 count_text(total(each.lag for each in parts)),
                 count_text(len(parts)),

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 from seamark.counts import number_text
 from seamark.monitor.targets import Target
+from seamark.readable_text import middle_cut
 from seamark.rules.time_lag import TimeLag
 
 NOTHING = "–"
+_MOST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,15 @@ def count_text(number: int | None) -> str:
     ('1,234,567', '–')
     """
     return NOTHING if number is None else number_text(number)
+
+
+def name_text(name: str) -> str:
+    """A name in a table; a group or client may be called anything, also something of thirty thousand characters.
+
+    >>> name_text("billing"), len(name_text("x" * 30_000))
+    ('billing', 120)
+    """
+    return middle_cut(name, _MOST_NAME)
 
 
 def change_text(number: int) -> str:

@@ -2,12 +2,13 @@
 
 Pure: it is given what each look found and gives back what is to be told. A trouble must last for ``looks`` looks before
 it is told, and be gone for as many before it counts as over, so that a group between two states does not ring twice a
-minute. A group that is gone from the cluster is over.
+minute. A group that is gone from the cluster is over; of one that cannot be read nothing is known, and nothing is told
+until it can be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -81,8 +82,10 @@ class AlertBook:
     looks: int = 2
     _open: dict[str, _Standing] = field(default_factory=dict)
 
-    def update(self, troubles: Mapping[str, Trouble], at_ms: int) -> list[Alert]:
-        """What one look found, by group; gives what is to be told because of it."""
+    def update(
+        self, troubles: Mapping[str, Trouble], at_ms: int, unknown: Collection[str] = frozenset()
+    ) -> list[Alert]:
+        """What one look found, by group, and which groups it could not read; gives what is to be told because of it."""
         told: list[Alert] = []
         for group, trouble in troubles.items():
             standing = self._open.setdefault(group, _Standing(trouble, at_ms))
@@ -93,7 +96,7 @@ class AlertBook:
                 standing.is_told = True
                 told.append(Alert("firing", self.cluster, group, trouble, standing.since_ms, at_ms))
         for group, standing in list(self._open.items()):
-            if group in troubles:
+            if group in troubles or group in unknown:
                 continue
             standing.missed += 1
             if standing.missed >= self.looks or not standing.is_told:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from seamark.errors import SeamarkError
 from seamark.monitor.history_series import Row, filled
+from seamark.topic_partition import TopicPartition
 
 _VERSION = 1
 _SCHEMA = """
@@ -31,12 +32,19 @@ CREATE TABLE runs (cluster TEXT NOT NULL, from_ms INTEGER NOT NULL, to_ms INTEGE
 CREATE TABLE events (id INTEGER PRIMARY KEY, group_id INTEGER NOT NULL, at_ms INTEGER NOT NULL, kind TEXT, text TEXT);
 CREATE INDEX events_by_group ON events (group_id, at_ms);
 """
+# Added to files of the same version: who does not know it leaves it alone.
+_REWINDS = """
+CREATE TABLE IF NOT EXISTS rewinds (
+  cluster TEXT NOT NULL, name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, came_from INTEGER NOT NULL
+)
+"""
 # Samples older than the first number of seconds are thinned to stretches of the second.
 _TIERS = ((3600, 60), (6 * 3600, 300), (2 * 86_400, 3600))
 # Looks further apart than this, or than so many intervals, are not one run.
 _GAP_S = 90.0
 _GAP_INTERVALS = 4
 _TIDY_EVERY = 60
+_MOST_IN_MEMORY = 200_000
 
 
 class HistoryError(SeamarkError):
@@ -89,11 +97,20 @@ class History:
         self._looks = 0
         self._thinned: dict[int, int] = {}
         self._path = path
+        # Why what is remembered here ends with the program, where a file was wanted.
+        self.not_kept: str | None = None
         try:
             self._file = sqlite3.connect(path or ":memory:", check_same_thread=False, isolation_level=None)
             self._open()
         except sqlite3.Error as error:
             raise HistoryError(f"the history file {path} cannot be used: {error}") from None
+
+    @classmethod
+    def in_memory(cls, why: str) -> History:
+        """What ends with the program, because the file cannot be used, for that reason."""
+        made = cls(None, max_rows=_MOST_IN_MEMORY)
+        made.not_kept = why
+        return made
 
     def _open(self) -> None:
         run = self._file.execute
@@ -105,6 +122,7 @@ class History:
             self._file.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
         elif version != _VERSION:
             raise HistoryError(f"the history file {self._path} has version {version}, only {_VERSION} is known")
+        run(_REWINDS)
 
     def add(
         self,
@@ -172,6 +190,23 @@ class History:
                 (cluster, group, limit),
             ).fetchall()
         return [Event(group, *row) for row in found]
+
+    def rewinds(self, cluster: str) -> dict[tuple[str, TopicPartition], int]:
+        """What ``keep_rewinds`` was last given for the cluster."""
+        with self._read():
+            found = self._file.execute(
+                "SELECT name, topic, partition, came_from FROM rewinds WHERE cluster = ?", (cluster,)
+            ).fetchall()
+        return {(name, TopicPartition(topic, partition)): offset for name, topic, partition, offset in found}
+
+    def keep_rewinds(self, cluster: str, rewinds: Mapping[tuple[str, TopicPartition], int]) -> None:
+        """Remember where groups were before their offsets went back, in place of what was remembered of that."""
+        with self._lock, self._written():
+            self._file.execute("DELETE FROM rewinds WHERE cluster = ?", (cluster,))
+            self._file.executemany(
+                "INSERT INTO rewinds VALUES (?, ?, ?, ?, ?)",
+                [(cluster, name, *partition, offset) for (name, partition), offset in rewinds.items()],
+            )
 
     def count(self) -> tuple[int, int]:
         """How many samples and events are kept."""

@@ -1,15 +1,18 @@
 """What several looks at the same groups say together: state and time to catch up, over a bounded stretch of time.
 
 A partition at which nothing moved between looks costs two samples, the first and the last of that time, however many
-looks there were: no rule can tell the difference, and ten thousand groups fit into memory.
+looks there were: no rule can tell the difference, and ten thousand groups fit into memory. Offsets that went back are
+remembered for longer than that: until the group has read up to there again, or somebody acknowledged it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Mapping
 
 from seamark.monitor.scan import Scan
-from seamark.rules.status import PATIENT, Patience, Status, partition_status, worst
+from seamark.rules.status import PATIENT, Patience, Status, partition_status, rewind_after, worst
 from seamark.rules.time_lag import Sample, seconds_to_catch_up
 from seamark.topic_partition import TopicPartition
 
@@ -17,7 +20,7 @@ _Key = tuple[str, TopicPartition]
 
 
 class Watching:
-    """The last ``looks`` looks; one owner adds and asks."""
+    """The last ``looks`` looks; may be asked from any thread."""
 
     def __init__(self, looks: int = 120, patience: Patience = PATIENT) -> None:
         self._looks = looks
@@ -25,35 +28,80 @@ class Watching:
         self._samples: dict[_Key, deque[Sample]] = {}
         self._times: deque[int] = deque(maxlen=looks)
         self._active: dict[str, bool] = {}
+        # Offsets that have to be reached again before a rewind is over.
+        self._rewinds: dict[_Key, int] = {}
+        self._lock = threading.RLock()
 
     def add(self, scan: Scan, at_ms: int) -> None:
         """Remember a look, made at a time of the monotonic clock; groups and partitions that are gone are forgotten."""
+        with self._lock:
+            self._add(scan, at_ms)
+
+    def _add(self, scan: Scan, at_ms: int) -> None:
         samples: dict[_Key, deque[Sample]] = {}
         self._times.append(at_ms)
+        self._active = {view.group_id: view.description.is_active for view in scan.groups}
+        # What cannot be read now is not gone.
+        unreadable = scan.unreadable
+        rewinds = {key: offset for key, offset in self._rewinds.items() if key[0] in unreadable}
         for view in scan.groups:
-            self._active[view.group_id] = view.description.is_active
             for each in view.partitions:
                 key = (view.group_id, each.partition)
                 kept = self._samples.get(key)
                 if kept is None:
                     kept = deque(maxlen=self._looks)
+                rewind = self._rewinds.get(key)
                 if each.bounds.log_end is not None:
                     committed = None if each.committed is None else each.committed.offset
                     log_start = each.bounds.log_start or 0
                     sample = Sample(at_ms, committed, each.bounds.log_end, log_start, each.lag.lost)
+                    rewind = rewind_after(rewind, _last_commit(kept), sample)
                     _keep(kept, sample, self._times[0])
+                if rewind is not None:
+                    rewinds[key] = rewind
                 samples[key] = kept
         self._samples = samples
+        self._rewinds = rewinds
 
     def status(self, group: str, partition: TopicPartition) -> Status:
-        samples = list(self._samples.get((group, partition), ()))
-        return partition_status(samples, is_active=self._active.get(group, False), patience=self._patience)
+        with self._lock:
+            samples = list(self._samples.get((group, partition), ()))
+            return partition_status(
+                samples, is_active=self._active.get(group, False), patience=self._patience,
+                rewound_from=self._rewinds.get((group, partition)),
+            )  # fmt: skip
+
+    @property
+    def rewinds(self) -> dict[_Key, int]:
+        """Where partitions were before they went back, of those that have not come up again."""
+        with self._lock:
+            return dict(self._rewinds)
+
+    def restore(self, rewinds: Mapping[_Key, int]) -> None:
+        """Remember rewinds of an earlier run, as far as they are not over by the last look."""
+        with self._lock:
+            for key, offset in rewinds.items():
+                samples = self._samples.get(key)
+                if samples and (still := rewind_after(offset, None, samples[-1])) is not None:
+                    self._rewinds[key] = max(still, self._rewinds.get(key, 0))
+
+    def acknowledge(self, group: str) -> list[TopicPartition]:
+        """Forget what went back in a group until something does again; gives the partitions."""
+        with self._lock:
+            known = sorted(partition for name, partition in self._rewinds if name == group)
+            for partition in known:
+                del self._rewinds[group, partition]
+        return known
 
     def outlook(self, group: str, topic: str, partition: int | None) -> tuple[float | None, str | None]:
         """Seconds until caught up, and the state in a word; for a whole topic those of its worst partition.
 
         None is what cannot be told yet.
         """
+        with self._lock:
+            return self._outlook(group, topic, partition)
+
+    def _outlook(self, group: str, topic: str, partition: int | None) -> tuple[float | None, str | None]:
         if partition is not None:
             wanted = [TopicPartition(topic, partition)]
         else:
@@ -63,6 +111,10 @@ class Watching:
         state = worst(self.status(group, each) for each in wanted)
         word = None if state is Status.UNKNOWN else state.value
         return (max(known) if len(known) == len(times) and known else None), word
+
+
+def _last_commit(samples: deque[Sample]) -> int | None:
+    return next((each.committed for each in reversed(samples) if each.committed is not None), None)
 
 
 def _keep(kept: deque[Sample], new: Sample, since_ms: int) -> None:

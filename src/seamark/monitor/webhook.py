@@ -37,12 +37,7 @@ class Webhook:
     """Sends to ``url``; ``attempts`` per alert with growing pauses, ``most`` alerts waiting."""
 
     def __init__(self, url: str, *, attempts: int = 6, most: int = 1000, first_pause: float = _FIRST_PAUSE_S) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(
-                "alert-url", f"{parts.scheme or '?'}://…", "is not an address that begins with http(s)://"
-            )
-        self.host = parts.hostname
+        self.host = _host_of(url)
         self.sent = 0
         self.dropped = 0
         self.error: str | None = None
@@ -115,7 +110,30 @@ class Webhook:
         except urllib.error.HTTPError as error:
             error.close()
             return f"answered {error.code}", error.code in _FINAL
-        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+            # A ValueError is an address that a resolver or a proxy setting cannot take.
             reason = getattr(error, "reason", error)
             return f"cannot be reached ({reason.__class__.__name__})", False
         return None, False
+
+
+def _host_of(url: str) -> str:
+    """ConfigError for what is no address; it shows the scheme at most, for the rest may hold a secret."""
+    scheme = url.partition("://")[0]
+    shown = f"{scheme}://…" if scheme in ("http", "https") else "…"
+    if shown == "…":
+        raise ConfigError("alert-url", shown, "is not an address that begins with http(s)://")
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = parts.hostname, parts.port
+        # As it will be sent; a name may have letters of all scripts.
+        (host or "").encode("idna")
+    except ValueError:
+        raise ConfigError("alert-url", shown, "has a host or port that is none (IPv6 stands in [ ])") from None
+    rest = parts._replace(netloc="").geturl()
+    if not host or " " in url or not url.isprintable() or not rest.isascii():
+        raise ConfigError(
+            "alert-url", shown, "has no host, or something in it that has to be written as %XX: a space, a control "
+            "character or a letter beyond ASCII",
+        )  # fmt: skip
+    return host

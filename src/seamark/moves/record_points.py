@@ -50,9 +50,9 @@ def read_points(
     while chosen := list(islice(waiting, _AT_ONCE)):
         cursors = {each: _Cursor(sorted(set(wanted[each])), log_ends[each]) for each in chosen}
         try:
-            _read(consumer, cursors, patience)
+            unreadable |= _read(consumer, cursors, patience)
         except SeamarkError as error:
-            unreadable |= {each: str(error) for each, cursor in cursors.items() if not cursor.is_done}
+            unreadable = {each: str(error) for each, cursor in cursors.items() if not cursor.is_done} | unreadable
         for partition, cursor in cursors.items():
             if cursor.is_done:
                 found[partition] = cursor.found
@@ -110,10 +110,14 @@ def _read(
     cursors: Mapping[TopicPartition, _Cursor],
     patience: float,
     clock: Callable[[], float] = time.monotonic,
-) -> None:
+) -> dict[TopicPartition, str]:
+    """Bring the cursors to their points; the answer is which partitions cannot be read, and why."""
+    from seamark.client.errors import CorruptRecords
+
+    unreadable: dict[TopicPartition, str] = {}
     left = {partition for partition, cursor in cursors.items() if not cursor.is_done}
     if not left:
-        return
+        return unreadable
     consumer.assign(sorted(left))
     # What an earlier call has read to its end is paused still.
     consumer.resume(sorted(left))
@@ -121,7 +125,13 @@ def _read(
         _jump(consumer, partition, cursors[partition])
     last = clock()
     while left and clock() - last < patience:
-        records = consumer.poll(0.2)
+        try:
+            records = consumer.poll(0.2)
+        except CorruptRecords as error:
+            unreadable[error.partition] = f"its records at offset {error.offset} cannot be read: {error.reason}"
+            left.discard(error.partition)
+            consumer.pause([error.partition])
+            continue
         moved = False
         for record in records:
             cursor = cursors[record.topic_partition]
@@ -141,6 +151,7 @@ def _read(
                 cursor.position = position
         if records or moved:
             last = clock()
+    return unreadable
 
 
 def _jump(consumer: Consumer, partition: TopicPartition, cursor: _Cursor) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from seamark.rules.time_lag import Sample
 
@@ -27,7 +26,7 @@ class Status(enum.Enum):
     STALLED = "stalled"
     # The same, and the group has no members.
     STOPPED = "stopped"
-    # The offset went back and has not come up again.
+    # The offset went back and has not come up to where it was.
     REWOUND = "rewound"
     # Records were deleted before they were read.
     LOST = "records lost"
@@ -51,8 +50,14 @@ class Patience:
 PATIENT = Patience()
 
 
-def partition_status(samples: Sequence[Sample], *, is_active: bool, patience: Patience = PATIENT) -> Status:
-    """The state after the last of ``samples``, which are in the order of time."""
+def partition_status(
+    samples: Sequence[Sample], *, is_active: bool, patience: Patience = PATIENT, rewound_from: int | None = None
+) -> Status:
+    """The state after the last of ``samples``, which are in the order of time.
+
+    ``rewound_from`` is what ``rewind_after`` made of all samples that there ever were: a rewind stays one for as long
+    as nobody has read up to there again, which may be far longer than samples are kept.
+    """
     if not samples:
         return Status.UNKNOWN
     last = samples[-1]
@@ -62,7 +67,7 @@ def partition_status(samples: Sequence[Sample], *, is_active: bool, patience: Pa
         return Status.LOST
     if last.to_read <= patience.records:
         return Status.OK
-    if _is_rewound(samples):
+    if rewound_from is not None:
         return Status.REWOUND
     standing_ms = last.at_ms - _standing_since(samples, patience.records)
     if standing_ms >= patience.seconds * 1000:
@@ -77,10 +82,22 @@ def worst(states: Iterable[Status]) -> Status:
     return max(states, key=_ORDER.index, default=Status.UNKNOWN)
 
 
-def _is_rewound(samples: Sequence[Sample]) -> bool:
-    committed = [sample.committed for sample in samples if sample.committed is not None]
-    fell = [before for before, after in pairwise(committed) if after < before]
-    return bool(fell) and committed[-1] < max(fell)
+def rewind_after(rewound_from: int | None, earlier: int | None, last: Sample) -> int | None:
+    """The offset that a partition has to reach again because it went back from there; None if it has, or never did.
+
+    ``earlier`` is what was committed before ``last``. Where the log ends before that offset (the topic was made anew),
+    its end is as good.
+
+    >>> rewind_after(None, 90, Sample(0, 10, 100)), rewind_after(90, 10, Sample(0, 60, 100))
+    (90, 90)
+    >>> rewind_after(90, 60, Sample(0, 90, 100)), rewind_after(90, 0, Sample(0, 5, 5))
+    (None, None)
+    """
+    if last.committed is None:
+        return rewound_from
+    if earlier is not None and last.committed < earlier:
+        rewound_from = max(earlier, rewound_from or 0)
+    return rewound_from if rewound_from is not None and last.committed < min(rewound_from, last.log_end) else None
 
 
 def _standing_since(samples: Sequence[Sample], allowed: int) -> int:

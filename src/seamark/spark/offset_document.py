@@ -131,7 +131,8 @@ def _offsets(topic: str, entry: Any) -> dict[int, int]:
         raise BadCheckpoint(f"the checkpoint's offsets of topic {topic!r} are not an object of partitions")
     found: dict[int, int] = {}
     for key, offset in entry.items():
-        if not (isinstance(key, str) and key.isascii() and key.isdecimal()) or not _is_whole(offset, 0):
+        is_partition = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= 10
+        if not is_partition or not _is_whole(offset, 0):
             raise BadCheckpoint(
                 f"the checkpoint has {_short(offset)} as offset of partition {_short(key)} of {topic!r}"
             )

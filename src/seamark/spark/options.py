@@ -218,7 +218,7 @@ def _flag(name: str, text: str) -> bool:
 
 def _count(name: str, text: str) -> int:
     word = text.strip()
-    if not (word.isascii() and word.isdecimal()) or not 0 < int(word) < 2**63:
+    if not (word.isascii() and word.isdecimal() and len(word) <= 19) or not 0 < int(word) < 2**63:
         raise ConfigError(name, text, "is a whole number above 0")
     return int(word)
 

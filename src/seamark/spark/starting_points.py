@@ -88,7 +88,7 @@ def times_point(option: str, text: str, *, or_latest: bool) -> AtTimes:
 def time_point(option: str, text: str, *, or_latest: bool) -> AtTimes:
     """One time in milliseconds since 1970 for all partitions."""
     word = text.strip()
-    if not (word.isascii() and word.isdecimal()):
+    if not (word.isascii() and word.isdecimal() and len(word) <= 18):
         raise ConfigError(option, text, "is a number of milliseconds since 1970")
     return AtTimes({}, int(word), option, or_latest)
 
@@ -99,7 +99,7 @@ def _numbers(option: str, text: str, *, least: int) -> dict[TopicPartition, int]
         if not isinstance(entries, dict):
             raise ConfigError(option, text, f'{topic!r} needs an object of partitions: {{"{topic}": {{"0": 5}}}}')
         for key, number in entries.items():
-            if not (key.isascii() and key.isdecimal()):
+            if not (key.isascii() and key.isdecimal() and len(key) <= 10):
                 raise ConfigError(option, text, f"{key!r} of {topic!r} is not a partition number")
             if not _is_number(number, least):
                 raise ConfigError(option, text, f"partition {key} of {topic!r} has {number!r} in place of a number")

@@ -221,7 +221,7 @@ def check_connect(connect: str) -> str:
         raise ConfigError(option, connect, "must be host:port,host:port/chroot")
     for host in hosts.split(","):
         port = "" if host.strip().endswith("]") else host.strip().rpartition(":")[2] if ":" in host else ""
-        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if port and not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
             raise ConfigError(option, connect, f"{host.strip()!r} has a port that is not a number from 1 to 65535")
     chroot = chroot.rstrip("/")
     if chroot.startswith("/") or "//" in chroot:

@@ -52,7 +52,14 @@ def test_the_body_says_everything_and_its_text_is_a_sentence():
     json.dumps(body)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/secret", "secret", "file:///etc/passwd", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/secret", "secret", "file:///etc/passwd", "", "http://[::1/secret", "http://[secret]/", "http://secret:65536/",
+        "http://secret:-1/", "http://secret:x/", "http:///secret", "https://a b/secret", "http://secret\n/", "http://h/secret\u00fc",
+        "http://h/\x1bsecret", "https://" + "secret" * 20 + "/", "http://h:" + "9" * 5000 + "/secret",
+    ],
+)  # fmt: skip
 def test_an_address_that_is_none_is_refused_without_being_repeated(url):
     with pytest.raises(ConfigError) as refused:
         Webhook(url)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from seamark.cli import dashboard_command as command
-from seamark.errors import MissingExtra, UsageError
+from seamark.errors import MissingExtra, SeamarkError, UsageError
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "localhost:1", "[::1]:8", "127.9.9.9:1"])
@@ -106,3 +106,58 @@ def test_a_wrong_option_is_a_sentence(words, sentence, monkeypatch, tmp_path, ca
     assert ended.value.code == 2
     assert sentence in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home directory; what is kept by default is under it."""
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def spoil(home):
+    """The usual history file is no database."""
+    usual = home / ".local" / "state" / "seamark" / "dashboard"
+    usual.mkdir(parents=True)
+    (usual / "history.sqlite3").write_text("something else, and long enough to be looked at" * 20)
+    return usual
+
+
+def test_a_history_that_cannot_be_opened_is_said_and_kept_in_memory(home, capsys):
+    usual = spoil(home)
+    history, directory = command.opened_history("", allow_changes=True)
+    assert directory == usual
+    assert "file is not a database" in history.not_kept
+    err = capsys.readouterr().err
+    assert err.startswith(f"seamark: graphs begin anew with each start, because the history file {usual}")
+    assert err.endswith("--state DIR names another place\n")
+    history.close()
+
+
+def test_a_directory_that_cannot_be_made_is_said_where_nothing_has_to_be_kept(home, capsys):
+    (home / ".local").write_text("no directory")
+    history, directory = command.opened_history("", allow_changes=False)
+    assert (directory, "cannot be made" in history.not_kept) == (None, True)
+    assert "cannot be made" in capsys.readouterr().err
+    history.close()
+    with pytest.raises(UsageError, match="cannot be made"):
+        command.opened_history("", allow_changes=True)
+
+
+def test_a_directory_that_was_named_must_be_usable(home):
+    usual = spoil(home)
+    with pytest.raises(SeamarkError, match="file is not a database"):
+        command.opened_history(str(usual), allow_changes=False)
+    with pytest.raises(UsageError, match="cannot be made"):
+        command.opened_history(str(usual / "history.sqlite3"), allow_changes=False)
+
+
+def test_a_user_without_a_home_directory_gets_the_pages_all_the_same(home, monkeypatch):
+    def none():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(command.Path, "home", none)
+    history, directory = command.opened_history("", allow_changes=False)
+    assert (directory, "no home directory" in history.not_kept) == (None, True)
+    history.close()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.monitor.history import Event, GroupSample, History, HistoryError
 from seamark.monitor.history_series import filled
+from seamark.topic_partition import TopicPartition
 
 
 @pytest.fixture
@@ -132,3 +133,17 @@ def test_a_stretch_shows_the_highest_that_was_in_effect_while_somebody_looked(va
         known = [values[at] for at in effective if at is not None]
         is_looked_at = run[0] < (index + 1) * step and run[1] >= index * step
         assert found[index] == (max(known, default=None) if is_looked_at else None)
+
+
+def test_where_groups_were_before_a_rewind_survives_a_restart_cluster_by_cluster(tmp_path):
+    first = History(tmp_path / "h.sqlite3")
+    kept = {("g", TopicPartition("t", 0)): 90, ("g\x1b", TopicPartition("t", 7)): 2**62}
+    first.keep_rewinds("c", {("g", TopicPartition("t", 1)): 5})
+    first.keep_rewinds("c", kept)
+    first.keep_rewinds("other", {("g", TopicPartition("t", 0)): 1})
+    first.close()
+    again = History(tmp_path / "h.sqlite3")
+    assert again.rewinds("c") == kept
+    again.keep_rewinds("c", {})
+    assert (again.rewinds("c"), len(again.rewinds("other"))) == ({}, 1)
+    again.close()

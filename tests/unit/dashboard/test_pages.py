@@ -13,7 +13,9 @@ from seamark.client.records_api import Offset
 from seamark.dashboard.board import GroupRow
 from seamark.dashboard.listing import ORDERS, Query, choose_groups
 from seamark.dashboard.markup import tag
+from seamark.dashboard.sight import Sight
 from seamark.errors import UsageError
+from seamark.monitor.history import History
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition
 from seamark.wire import done_ahead
@@ -294,3 +296,33 @@ def test_a_name_is_text_that_can_be_read_and_has_an_end():
     assert f'title="{long_name}"' in shown
     assert len(shown) < 33_000
     assert "… (31500 more characters) …" in shown
+
+
+def test_endless_names_are_cut_in_tables_and_in_what_is_kept_of_them(cluster, sight, dashboard_of, history):
+    endless = "begin" + "x" * 30_000 + "end"
+    cluster.topic("plain")
+    cluster.commit(endless, plain_0=1)
+    sight.look_once()
+    member = GroupMember(endless, endless, endless, "/host", (), (TopicPartition("orders", 0),))
+    cluster.members = {"billing": (member,), endless: (member,)}
+    sight.look_once()
+    browser = Browser(dashboard_of())
+    browser.log_in()
+    for address in ("/c/main/groups", "/c/main/group?id=billing", "/c/main/topic?id=plain", of_group(endless)):
+        text = browser.get(address).text
+        cells = re.findall(r"<td[^>]*>(?:<[^>]*>)*([^<]*)", text)
+        assert max(map(len, cells)) <= 150, address
+        assert any(cell.startswith("begin") and cell.endswith("end") for cell in cells), address
+    assert "x" * 500 not in browser.get("/c/main/group?id=billing").text
+    (event,) = history.events("the-cluster", "billing")
+    assert len(event.text) < 200
+
+
+def test_a_history_that_is_not_kept_is_said_on_the_pages_after_every_look(cluster, wording):
+    history = History.in_memory("the history file h cannot be used: disk I/O error")
+    sight = Sight("main", cluster, history)
+    for _ in range(2):
+        sight.look_once()
+        assert sight.history_error == "the history file h cannot be used: disk I/O error"
+    assert len(history.series("the-cluster", "billing", 0, 10)) > 0
+    history.close()

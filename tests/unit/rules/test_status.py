@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.rules.status import Patience, Status, partition_status, worst
+from seamark.rules.status import Patience, Status, partition_status, rewind_after, worst
 from seamark.rules.time_lag import Sample
 
 
@@ -34,8 +34,20 @@ def test_a_slow_topic_whose_last_record_just_came_is_no_stall():
 
 
 def test_an_offset_that_went_back_is_a_rewind_until_it_has_come_up_again():
-    assert status((90, 100), (10, 100), (40, 100), (60, 100)) is Status.REWOUND
+    mark = None
+    for earlier, committed in ((None, 90), (90, 10), (10, 40), (40, 20), (20, 89)):
+        mark = rewind_after(mark, earlier, Sample(0, committed, 100))
+        assert mark == (None if committed == 90 else 90)
+    standing = [(60, 100)] * 10
+    assert status(*standing, rewound_from=90) is Status.REWOUND, "however long ago that was"
+    assert rewind_after(mark, 89, Sample(0, 90, 100)) is None
     assert status((90, 100), (10, 100), (60, 100), (95, 100)) is Status.OK
+
+
+def test_a_rewind_lasts_while_nothing_is_committed_and_ends_where_a_new_log_does():
+    assert rewind_after(90, 10, Sample(0, None, 100)) == 90
+    assert rewind_after(90, 0, Sample(0, 7, 8)) == 90
+    assert rewind_after(90, 7, Sample(0, 8, 8)) is None
 
 
 def test_a_lag_that_grows_although_it_is_read_is_slow():
