@@ -28,7 +28,8 @@ LAUNCHER = Path(__file__).with_name("worker_python.sh")
 def choose_python(context: SparkContext, chosen: str) -> None:
     """Have the workers of what is made from now on run ``chosen``, as quickly started as can be."""
     lib = _installed_lib()
-    is_here = context.master == "local" or context.master.startswith("local[")
+    master = str(context.master)
+    is_here = master == "local" or master.startswith("local[")
     # Not executable: a zip of Seamark, or a file system from which nothing can be run.
     if not is_here or lib is None or not _is_ours(chosen) or not os.access(LAUNCHER, os.X_OK):
         context.pythonExec = chosen
