@@ -3,9 +3,13 @@
 Each name stands for one or more modules with a ``measure()`` that returns finished claims.
 """
 
+import compileall
 import importlib
 import json
 import sys
+from pathlib import Path
+
+import seamark
 
 MODULES = {
     "wire": ["wire"],
@@ -29,6 +33,8 @@ def main() -> int:
     if name and name not in MODULES:
         print(f"bench: there is no benchmark {name!r}; choose one of {', '.join(MODULES)}", file=sys.stderr)
         return 2
+    # As every installer does: else, with PYTHONDONTWRITEBYTECODE, each process that a benchmark starts compiles it.
+    compileall.compile_dir(Path(seamark.__file__).parent, quiet=2)
     for chosen in [name] if name else MODULES:
         for module in MODULES[chosen]:
             for claim in importlib.import_module(f"benchmarks.{module}").measure():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from seamark.client import Consumer, Offset, Producer, TopicPartition
 from seamark.client.errors import BrokerError
-from seamark.spark.cluster import FoundTopic, KafkaCluster
+from seamark.spark.cluster import FoundTopic
+from seamark.spark.kafka_cluster import KafkaCluster
 from seamark.spark.options import ReadOptions
 from seamark.spark.range_reading import read_range
 from seamark.spark.ranges import OffsetRange
@@ -166,3 +170,37 @@ def test_a_group_without_permission_is_known_when_the_query_starts(our_broker, t
         assert core.initial().is_initial
     finally:
         core.close()
+
+
+# What the process of a streaming source does before the first task of a query can begin.
+UNTIL_PLANNED = """
+import sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import IntegerType, StructType
+from seamark.spark.source import SeamarkDataSource
+
+bootstrap, topic = sys.argv[1:]
+given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+reader = SeamarkDataSource(given).streamReader(StructType().add("partition", IntegerType()))
+reader.prepareForTriggerAvailableNow()
+start = reader.initialOffset()
+end = reader.latestOffset(start, ReadAllAvailable())
+reader.reportLatestOffset()
+print(len(reader.partitions(start, end)))
+reader.stop()
+print(*sys.modules, sep="\\n")
+"""
+
+
+def test_a_stream_loads_only_what_planning_needs_before_its_first_task(our_broker, topic):
+    command = [sys.executable, "-c", UNTIL_PLANNED, our_broker.bootstrap, topic]
+
+    planned, *loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+
+    assert planned == "1"
+    assert {"seamark.spark.kafka_cluster", "seamark.wire.messages.list_offsets"} <= set(loaded)
+    for_tasks_or_groups = {
+        "numba", "seamark.client.admin_groups", "seamark.client.fetch_columns", "seamark.client.record_times",
+        "seamark.spark.range_reading", "seamark.wire.messages.fetch", "seamark.wire.messages.join_group",
+    }  # fmt: skip
+    assert for_tasks_or_groups.isdisjoint(loaded)

@@ -1,7 +1,7 @@
 """A cluster for the Spark source's rules, held in memory: logs with a start and an end, topics that come and go.
 
-It answers as ``seamark.spark.cluster.KafkaCluster`` does and counts what it was asked. Records are a second old each
-offset below the end.
+It answers as ``seamark.spark.kafka_cluster.KafkaCluster`` does and counts what it was asked. Records are a second old
+each offset below the end.
 """
 
 from __future__ import annotations

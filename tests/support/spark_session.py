@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.spark.worker_python import PATIENCE, worker_settings
+from seamark.spark.worker_python import PATIENCE
 from tests.support.external_tools import Unavailable, java
 from tests.support.maven import maven_jars
 
@@ -88,7 +88,7 @@ def local_session(
         directory = Path(name)
         os.environ.update(environment)
         try:
-            chosen = quiet_settings(directory, java_options) | worker_settings(directory) | dict(settings or {})
+            chosen = quiet_settings(directory, java_options) | dict(settings or {})
             session = _start(master, chosen, stderr)
         except BaseException:
             stderr.seek(0)

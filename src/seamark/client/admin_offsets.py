@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from seamark.client.admin_arguments import read_addresses, read_by_address, read_group_id, read_names
 from seamark.client.admin_coordinators import AskNode, GroupCoordinators
-from seamark.client.admin_groups import describe_groups
 from seamark.client.admin_results import Results
 from seamark.client.admin_retries import settle
 from seamark.client.admin_types import OFFSET_SPECS, ListedOffset, number_of
@@ -264,6 +263,8 @@ def _outcomes(
 async def _refusal_if_active(
     network: NetworkClient, coordinators: GroupCoordinators, group_id: str, deadline: Deadline
 ) -> ClientError | None:
+    from seamark.client.admin_groups import describe_groups
+
     described = await describe_groups(network, coordinators, [group_id], deadline)
     error = described.errors.get(group_id)
     if error is not None:

@@ -20,7 +20,7 @@ from seamark.client.errors import ConnectionFailed, NetworkError, PeerProtocolEr
 from seamark.client.frame_receiver import FrameReceiver
 from seamark.client.negotiation import BrokerVersions
 from seamark.errors import DecodeError
-from seamark.wire.apis import api
+from seamark.wire.apis import api_named
 from seamark.wire.codec import decode_from
 from seamark.wire.frames import decode_response, encode_request
 from seamark.wire.headers import ResponseHeader, response_header_version
@@ -329,5 +329,5 @@ def _foreign(first: bytes) -> str:
 
 
 def _response_class(message: Message) -> type[Message]:
-    assert message.api_key is not None
-    return api(message.api_key).response
+    # By name: a look-up by key would load the messages of all APIs, while somebody waits for the first connection.
+    return api_named(type(message).__name__.removesuffix("Request")).response

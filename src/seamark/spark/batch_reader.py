@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from seamark.spark.cluster import Cluster, KafkaCluster
+from seamark.spark.cluster import Cluster
 from seamark.spark.options import ReadOptions
-from seamark.spark.range_reading import read_range
 from seamark.spark.ranges import OffsetRange, split
 from seamark.spark.resolution import ending_offsets, find_topics, partitions_of, require_topics, starting_offsets
 from seamark.spark.source_errors import TopicMissing
@@ -38,6 +37,8 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
+        from seamark.spark.kafka_cluster import KafkaCluster
+
         cluster = KafkaCluster(self._options.client)
         try:
             planned = plan(cluster, self._options)
@@ -49,6 +50,8 @@ class BatchReader(DataSourceReader):
         # Spark makes up a task for a query that has none.
         if not isinstance(partition, RangePartition):
             return iter(())
+        from seamark.spark.range_reading import read_range
+
         return settled(read_range(partition.wanted, self._options, self._schema))
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seamark.errors import ConfigError
 from seamark.readable_log import readable_logger
-from seamark.spark.cluster import Cluster, KafkaCluster
+from seamark.spark.cluster import Cluster
 from seamark.spark.group_commits import CONFLICT, OFF, GroupCommits
 from seamark.spark.metrics_page import MetricsPage
 from seamark.spark.options import client_config
@@ -49,6 +49,8 @@ class ProgressListener(StreamingQueryListener):
             unknown = [name for name in commit_with if not name.lower().startswith("kafka.")]
             if unknown:
                 raise ConfigError("commit_with", unknown[0], "takes kafka. options only")
+            from seamark.spark.kafka_cluster import KafkaCluster
+
             cluster = KafkaCluster(client_config({name.lower(): value for name, value in commit_with.items()}))
         return cls(cluster, metrics_port)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.errors import MissingExtra, SeamarkError
 from seamark.readable_log import readable_logger
-from seamark.spark.worker_python import worker_settings
+from seamark.spark.worker_python import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ class LocalSession:
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            **worker_settings(directory),
+            **PATIENCE,
             **(settings or {}),
         }
         conf = SparkConf().setMaster(f"local[{cores}]").setAppName(name)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import MissingExtra
+from seamark.spark.worker_python import choose_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,10 @@ _listeners: dict[int, Any] = {}
 
 def _use_our_python(spark: SparkSession) -> None:
     """Workers start ``python3`` by default, which seldom has what this process has."""
-    if "PYSPARK_PYTHON" in os.environ or type(spark).__module__.startswith("pyspark.sql.connect"):
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
         return
-    chosen = spark.conf.get("spark.pyspark.python", None)
-    spark.sparkContext.pythonExec = chosen or sys.executable
+    context = spark.sparkContext
+    # Spark itself takes the variable, but the setting only where spark-submit has started the driver.
+    is_chosen = "PYSPARK_PYTHON" in os.environ
+    chosen = context.pythonExec if is_chosen else spark.conf.get("spark.pyspark.python", None)
+    choose_python(context, chosen or sys.executable)

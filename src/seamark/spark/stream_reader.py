@@ -19,10 +19,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from seamark.spark.batch_reader import RangePartition
-from seamark.spark.cluster import KafkaCluster
 from seamark.spark.offset_document import read_document, write_document
 from seamark.spark.options import ReadOptions
-from seamark.spark.range_reading import read_range
 from seamark.spark.stream_core import StreamCore
 from seamark.spark.worker_process import settled
 
@@ -40,6 +38,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _core(self) -> StreamCore:
         if self._made is None:
+            from seamark.spark.kafka_cluster import KafkaCluster
+
             self._made = StreamCore(self._options, KafkaCluster(self._options.client))
         return self._made
 
@@ -73,6 +73,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
+        from seamark.spark.range_reading import read_range
+
         return settled(read_range(partition.wanted, self._options, self._schema))
 
     def commit(self, end: dict[str, Any]) -> None:

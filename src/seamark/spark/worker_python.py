@@ -1,41 +1,64 @@
-"""The Python that a local session's workers run, started quickly enough for Spark to wait for it.
+"""The Python that Spark's workers run, started without the zip file of pyspark where it is installed as well.
 
-The process of a streaming source has ten seconds to connect back to the JVM, a limit that no setting changes; a busy
-machine makes it fail with "Python worker failed to connect back". Most of that time goes into importing pyspark from a
-zip file, which Spark puts in front of the path and which is compiled anew in every process. Here the workers are on the
-driver's machine and have pyspark installed, so they leave the zip out, which makes their start three times as fast.
+Spark puts a zip of pyspark in front of every worker's path, and what is imported from a zip is compiled anew in every
+process: that is more than half of what a worker, or the process of a streaming source, needs to start. The latter has
+ten seconds to connect back to the JVM, a limit that no setting changes; a busy machine makes it fail with "Python
+worker failed to connect back". Where workers run on the driver's machine, with the driver's Python, and the zip is the
+one of the installed pyspark, a script leaves it out, and the same modules come from compiled files.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
+import shutil
+import site
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # For what comes after connecting, a setting exists: how long each side waits for the other's secret.
 PATIENCE = {"spark.python.authenticate.socketTimeout": "120s"}
 
-_LAUNCHER = """\
-#!/bin/sh
-set -f
-kept=
-IFS=:
-for each in $PYTHONPATH; do
-    case $each in
-        */pyspark.zip | */py4j-*-src.zip) ;;
-        *) kept=$kept${kept:+:}$each ;;
-    esac
-done
-PYTHONPATH=$kept exec PYTHON "$@"
-"""
+LAUNCHER = Path(__file__).with_name("worker_python.sh")
 
 
-def worker_settings(directory: Path) -> dict[str, str]:
-    """Settings of a session whose workers run this process's Python without Spark's zip; its files in ``directory``."""
-    launcher = directory.resolve() / "worker-python"
-    launcher.write_text(_LAUNCHER.replace("PYTHON ", f"{shlex.quote(sys.executable)} "), encoding="utf-8")
-    launcher.chmod(0o755)
-    # A directory may be on a file system from which nothing can be run.
-    chosen = str(launcher) if os.access(launcher, os.X_OK) else sys.executable
-    return {"spark.pyspark.python": chosen, **PATIENCE}
+def choose_python(context: SparkContext, chosen: str) -> None:
+    """Have the workers of what is made from now on run ``chosen``, as quickly started as can be."""
+    lib = _installed_lib()
+    master = str(context.master)
+    is_here = master == "local" or master.startswith("local[")
+    # Not executable: a zip of Seamark, or a file system from which nothing can be run.
+    if not is_here or lib is None or not _is_ours(chosen) or not os.access(LAUNCHER, os.X_OK):
+        context.pythonExec = chosen
+        return
+    context.environment |= {"SEAMARK_WORKER_PYTHON": sys.executable, "SEAMARK_PYSPARK_LIB": str(lib)}
+    context.pythonExec = str(LAUNCHER)
+
+
+def _is_ours(chosen: str) -> bool:
+    """Whether a name of Python is the one of this process, in the same environment."""
+    found = shutil.which(chosen)
+    if found is None:
+        return False
+    # Environments share one interpreter: what tells them apart is the directory of the link to it.
+    is_same_place = Path(found).absolute().parent == Path(sys.executable).absolute().parent
+    return is_same_place and Path(found).samefile(sys.executable)
+
+
+def _installed_lib() -> Path | None:
+    """Where the installed pyspark has its zips; None if a new Python would not find it, and py4j, by itself."""
+    import py4j
+    import pyspark
+
+    places = {os.path.realpath(place) for place in _site_directories()}
+    homes = [Path(module.__file__ or "").parent for module in (pyspark, py4j)]
+    if any(os.path.realpath(home.parent) not in places for home in homes):
+        return None
+    return homes[0] / "python" / "lib"
+
+
+def _site_directories() -> list[str]:
+    return [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from seamark.client.errors import ClientError
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
-from seamark.spark.cluster import KafkaCluster
+from seamark.spark.kafka_cluster import KafkaCluster
 from seamark.spark.offsets.job_errors import TOPIC, LakeJobFailed, TopicNotReadable, is_refusal
 from seamark.spark.offsets.job_tasks import FETCH_BYTES, Before, Report, TopicTask, run_tasks
 from seamark.spark.offsets.lake import Lake, LakeError
