@@ -28,6 +28,7 @@ from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
+from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
 from seamark.readable_log import readable_logger
 from seamark.wire.compression import Codec
@@ -204,10 +205,12 @@ class GroupRuntime(NodePart):
             self._appends.add(append)
         if effects.timers:
             for timer in effects.timers:
-                if type(timer) is Arm:
-                    self._timers.arm(timer.key, timer.deadline_ms)
-                else:
+                if type(timer) is not Arm:
                     self._timers.cancel(timer.key)
+                elif timer.key[1] == SWEEP_TIMER:
+                    self._node.slices.later(partial(self._take_turn, timer.key))
+                else:
+                    self._timers.arm(timer.key, timer.deadline_ms)
             self._arm_loop()
         for line in effects.log_lines:
             _log.log(_LEVELS[line.level], "%s", line.text, extra={"event": line.event, "group": line.group_id})
@@ -271,6 +274,9 @@ class GroupRuntime(NodePart):
     def _fire(self, key: TimerKey, now_ms: int) -> None:
         self._told_ms = max(self._told_ms, now_ms)
         self._carry_out(self.coordinator.fire(key, now_ms))
+
+    def _take_turn(self, key: TimerKey) -> None:
+        self._carry_out(self.coordinator.fire(key, self._now_ms()))
 
     def expire(self, key: TimerKey, member: Member) -> None:
         """A fault: end a member's session now, also one that a waiting request would keep alive."""

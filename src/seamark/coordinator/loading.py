@@ -12,7 +12,7 @@ from seamark.coordinator.members import NEVER_MS
 from seamark.coordinator.pending_members import forget_pending_member
 from seamark.coordinator.rebalancing import answer_join, answer_sync, prepare_rebalance
 from seamark.coordinator.replies import JoinReply, SyncReply
-from seamark.coordinator.shard_state import APPEND_TIMER, ShardState
+from seamark.coordinator.shard_state import APPEND_TIMER, SWEEP_TIMER, ShardState
 from seamark.coordinator.states import State
 from seamark.coordinator.timers import (
     EXPIRY_TIMER,
@@ -52,6 +52,13 @@ def give_up_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
         pending.on_unloaded(code, effects)
         for waiter in pending.waiters or ():
             waiter.give_up(effects)
+    for sweep in state.sweeps:
+        sweep.on_unloaded(code, effects)
+    if state.sweeps:
+        state.sweeps.clear()
+        effects.timers.append(Cancel((state.partition, SWEEP_TIMER, "", "")))
+    state.is_checking_expiry = False
+    state.forgetting.clear()
     state.in_flight.clear()
     state.oldest_ticket = state.next_ticket
     for group in state.groups.values():

@@ -43,7 +43,8 @@ from seamark.coordinator.records import Record, RecordKey
 from seamark.coordinator.refusals import invalidity, refuse
 from seamark.coordinator.replay import replay, stored_state
 from seamark.coordinator.settings import Settings
-from seamark.coordinator.shard_state import APPEND_TIMER, MakeId, PartitionCount, PendingMembers, ShardState
+from seamark.coordinator.shard_state import APPEND_TIMER, SWEEP_TIMER, MakeId, PartitionCount, PendingMembers, ShardState
+from seamark.coordinator.sweeps import fire_sweep_timer
 from seamark.coordinator.syncing import fire_sync_timer, sync
 from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.views import describe, list_groups
@@ -168,6 +169,8 @@ class Shard:
             fire_append_timer(state, now_ms, effects)
         elif kind == EXPIRY_TIMER:
             fire_expiry_timer(state, now_ms, effects)
+        elif kind == SWEEP_TIMER:
+            fire_sweep_timer(state, now_ms, effects)
         else:
             group = state.groups.get(group_id)
             if group is None:
