@@ -69,7 +69,7 @@ class GroupRuntime(NodePart):
         # Those whose last write failed, which was told.
         self._refusing: set[int] = set()
         self._reopening = LogReopening(node.timers, self._is_led, self._reopened)
-        self._loads = LoadQueue(self._replay, self._loaded, node.loop.call_soon)
+        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon)
         self._begin_life()
 
     # -- requests
@@ -152,6 +152,9 @@ class GroupRuntime(NodePart):
 
     def _replay(self, partition: int, records: list[Any]) -> None:
         self.coordinator.replay(partition, records)
+
+    def _revive(self, partition: int, count: int) -> bool:
+        return self.coordinator.revive(partition, count)
 
     def _loaded(self, partition: int, seconds: float) -> None:
         effects = self.coordinator.finish_load(partition, self._now_ms())

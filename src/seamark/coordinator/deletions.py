@@ -124,7 +124,7 @@ class _Answering(Sweep):
     def _reply(self, code: ErrorCode) -> DeleteGroupsReply | ForgetReply:
         raise NotImplementedError
 
-    def on_part_stored(self, offset_count: int, removed: list[Group], effects: Effects) -> None:  # noqa: ARG002
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:  # noqa: ARG002
         self._state.counters.offset_deletions += offset_count
 
     def on_finished(self, effects: Effects) -> None:
@@ -170,8 +170,8 @@ class _GroupRemoval(_Answering):
     def _reply(self, code: ErrorCode) -> DeleteGroupsReply:
         return DeleteGroupsReply([(each, code if each in self._left else old) for each, old in self._codes.items()])
 
-    def on_part_stored(self, offset_count: int, removed: list[Group], effects: Effects) -> None:
-        super().on_part_stored(offset_count, removed, effects)
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
+        super().on_part_stored(offset_count, removed)
         for group in removed:
             del self._left[group.group_id]
 
@@ -223,8 +223,8 @@ class _Forgetting(_Answering):
     def _reply(self, code: ErrorCode) -> ForgetReply:
         return ForgetReply(code, self._removed)
 
-    def on_part_stored(self, offset_count: int, removed: list[Group], effects: Effects) -> None:
-        super().on_part_stored(offset_count, removed, effects)
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
+        super().on_part_stored(offset_count, removed)
         self._removed += offset_count
 
     def on_stopped(self, code: ErrorCode, effects: Effects) -> None:

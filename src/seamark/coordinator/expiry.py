@@ -73,7 +73,7 @@ class _ExpiryCheck(Sweep):
             and expired_count == len(group.offsets)
         )
 
-    def on_part_stored(self, offset_count: int, removed: list[Group], effects: Effects) -> None:
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
         self._state.counters.offset_expirations += offset_count
         self._offsets_removed += offset_count
         self._groups_removed += len(removed)

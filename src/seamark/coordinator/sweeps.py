@@ -75,7 +75,7 @@ class Sweep:
         self._most = most
         self.is_exhausted = next(self._steps, self) is self
 
-    def on_part_stored(self, offset_count: int, removed: list[Group], effects: Effects) -> None:
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
         """A part is stored and replayed."""
 
     def on_finished(self, effects: Effects) -> None:
@@ -142,7 +142,7 @@ class _StoredPart(Pending):
 
     def on_stored(self, state: ShardState, now_ms: int, effects: Effects) -> None:
         bury_removed(state, self.removed, now_ms, effects)
-        self.sweep.on_part_stored(len(self.records) - len(self.removed), self.removed, effects)
+        self.sweep.on_part_stored(len(self.records) - len(self.removed), self.removed)
         _go_on(state, self.sweep, now_ms, effects)
 
     def on_failed(self, state: ShardState, code: ErrorCode, _now_ms: int, effects: Effects) -> None:
