@@ -91,7 +91,7 @@ def test_every_api_has_arrays_to_be_tried_or_is_known_to_have_none() -> None:
     assert without == WITHOUT_ARRAYS
 
 
-# Of these no request can have many that are right: there is one node, there are a few dozen keys, and a member has a few
+# Of these no request can have many that are right: there is one node, there are a few dozen keys, and a member has few
 # protocols.
 REFUSED = {"broker_ids", "configs", "protocols"}
 NOT_SERVED = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
