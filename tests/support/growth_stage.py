@@ -16,6 +16,7 @@ from typing import Any
 
 from seamark import Broker
 from seamark.broker.security import Acl, Security
+from seamark.broker.topics import Topic
 from seamark.coordinator.commands import CommitOffsets, JoinGroup
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import encode_request
@@ -71,6 +72,8 @@ class Stage:
         self._client = Client(broker.bootstrap, timeout=60)
         self._topic_ids: dict[str, bytes] = {}
         self._lines = 0
+        # Whether the last request may have changed them.
+        self._must_make_topics = False
         self._call(self._cluster.create_offsets_topic)
         eventually(lambda: not self._node.groups.is_loading, "the offsets topic is loaded")
         self._make_topics()
@@ -83,7 +86,7 @@ class Stage:
         """A request of this shape, for which everything is prepared."""
         api = cls.__name__.removesuffix("Request")
         prepare = getattr(self, f"_before_{api}", None)
-        if api in ("CreateTopics", "CreatePartitions") or len(self._cluster.topics) <= self._most:
+        if self._must_make_topics:
             self._make_topics()
         if api in ("DeleteGroups", "OffsetDelete"):
             self._make_groups(size)
@@ -139,12 +142,18 @@ class Stage:
                 if topic is None:
                     cluster.create_topic(name, [[0]] * count, {})
                 else:
-                    while len(topic.partitions) > count:
-                        cluster.leadership.give_up(topic.partitions.pop())
-                        topic.changed()
+                    self._cut(topic, count)
+                    if len(topic.partitions) < count:
+                        cluster.add_partitions(topic, [[0]] * (count - len(topic.partitions)))
             return {topic.name: topic.id for topic in cluster.topics.values()}
 
         self._topic_ids = self._call(make)
+        self._must_make_topics = False
+
+    def _cut(self, topic: Topic, count: int) -> None:
+        while len(topic.partitions) > count:
+            self._cluster.leadership.give_up(topic.partitions.pop())
+            topic.changed()
 
     def _make_groups(self, count: int) -> None:
         """An offset for each of so many groups, and of the first group one of as many topics and partitions of one."""
@@ -183,16 +192,20 @@ class Stage:
         request.group_id = name_of(0)
 
     def _before_DeleteTopics(self, request: Any, _path: tuple[str, ...], _size: int) -> None:
-        # By name, not by name and id.
+        # By name, not by name and id. And all of them alike.
         for topic in request.topics:
             topic.topic_id = ZERO_UUID
+        self._call(lambda: self._cut(self._cluster.topics[WIDE], 1))
+        self._must_make_topics = True
 
     def _before_CreateTopics(self, request: Any, path: tuple[str, ...], _size: int) -> None:
+        self._must_make_topics = True
         if "assignments" in path:
             for topic in request.topics:
                 topic.num_partitions = topic.replication_factor = -1
 
     def _before_CreatePartitions(self, request: Any, path: tuple[str, ...], size: int) -> None:
+        self._must_make_topics = True
         if "assignments" in path:
             for topic in request.topics:
                 topic.count = (self._most if topic.name == WIDE else 1) + size
@@ -229,8 +242,8 @@ class Stage:
     def _before_CreateAcls(self, _request: Any, _path: tuple[str, ...], _size: int) -> None:
         self._set_rules(0)
 
-    def _before_DeleteAcls(self, _request: Any, _path: tuple[str, ...], _size: int) -> None:
-        self._set_rules(self._most)
+    def _before_DeleteAcls(self, _request: Any, _path: tuple[str, ...], size: int) -> None:
+        self._set_rules(size)
 
     def _set_rules(self, count: int) -> None:
         gatekeeper = self._node.security
