@@ -329,7 +329,7 @@ def test_there_are_no_more_partitions_than_the_setting_allows_however_they_are_m
         assert client.metadata("asked", auto_create=True).topics[0].error_code == ErrorCode.POLICY_VIOLATION
         grown = CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name="a", count=13, assignments=None)])
         assert client.ask(grown).results[0].error_code == ErrorCode.POLICY_VIOLATION
-        with pytest.raises(UsageError, match="seamark.max.partitions"):
+        with pytest.raises(UsageError, match=r"seamark\.max\.partitions"):
             broker.create_topic("c", 5)
         # The first of one request that have room are made.
         several = CreateTopicsRequest(topics=[wanted("d", 3), wanted("e", 3), wanted("f", 1)])

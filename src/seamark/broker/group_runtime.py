@@ -30,6 +30,7 @@ from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
 from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
+from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from seamark.broker.partition import Partition
 
 _log = readable_logger("seamark.broker.groups")
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LEVELS = {"warning": logging.WARNING, "error": logging.ERROR}
 
 _REPLIES_PER_TURN = 250
 
@@ -61,6 +62,7 @@ class GroupRuntime(NodePart):
         self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
+        self._log_limits = LogLimits(_log)
         self._loop_timer: Timer | None = None
         self._armed_ms = 0
         self._partitions: dict[int, Partition] = {}
@@ -216,7 +218,12 @@ class GroupRuntime(NodePart):
                     self._timers.arm(timer.key, timer.deadline_ms)
             self._arm_loop()
         for line in effects.log_lines:
-            _log.log(_LEVELS[line.level], "%s", line.text, extra={"event": line.event, "group": line.group_id})
+            about = {"event": line.event, "group": line.group_id}
+            if line.level == "info":
+                _log.info("%s", line.text, extra=about)
+            else:
+                # Clients may cause them as often as they like, and choose the names in them.
+                self._log_limits.write(_LEVELS[line.level], line.event, "", detail=line.text, extra=about)
         self._answer(effects.replies)
 
     def _answer(self, replies: list[tuple[Any, Any]]) -> None:

@@ -16,8 +16,10 @@ from seamark.coordinator.commands import (
     Heartbeat,
     ListGroups,
     OffsetToCommit,
+    SyncGroup,
 )
 from seamark.coordinator.loading import Revival
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.records import scan_batches
@@ -307,3 +309,14 @@ def test_many_groups_are_loaded_some_in_each_turn_of_the_loop(monkeypatch: pytes
     # The last one of them, when the load ends, finds nothing left to do.
     assert len(revived) >= 900 / 200
     assert max(revived[:-1]) <= 200
+
+
+def test_warnings_that_clients_cause_are_written_a_few_times(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(50):
+        joined = world.join(f"g{number}").reply
+        world.ask(SyncGroup(f"g{number}", joined.member_id, joined.generation, []))
+        world.settle()
+    lines = [record for record in caplog.records if getattr(record, "event", "") == "assignment_incomplete"]
+    assert len(lines) == LINES_OF_A_CAUSE
+    assert lines[0].levelno == logging.WARNING
+    assert lines[0].group == "g0"
