@@ -275,7 +275,8 @@ def test_what_goes_wrong_in_the_broker_by_a_request_is_told_a_few_times(broker, 
     assert {record.levelno for record in told} == {logging.ERROR}
 
 
-def test_ordinary_ends_of_connections_are_no_warnings(caplog):
+def test_ordinary_ends_of_connections_are_no_warnings(caplog, monkeypatch):
+    monkeypatch.setattr(connections_module, "_SWEEP_SECONDS", 0.1)
     caplog.set_level(logging.INFO, "seamark")
     with Broker(settings={"connections.max.idle.ms": 100}) as broker, Client(broker.bootstrap) as client:
         client.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"))

@@ -92,7 +92,10 @@ def test_a_broker_that_is_lost_on_the_way_leaves_what_was_done() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [NoBrokerAvailable({"127.0.0.1:1": "refused"}), broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "X", "the cluster")],
+    [
+        NoBrokerAvailable({"127.0.0.1:1": "refused"}),
+        broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "X", "the cluster"),
+    ],
 )
 def test_an_error_before_anything_was_done_is_raised(error: ClientError) -> None:
     with pytest.raises(type(error)):
