@@ -100,12 +100,20 @@ class GroupRuntime(NodePart):
     def stop(self) -> None:
         self.flush()
         for partition in list(self._partitions):
+            self._finish_sweeps(partition)
             self._give_up(partition)
         self.coordinator.is_running = False
         self._timers.clear()
         if self._loop_timer is not None:
             self._loop_timer.cancel()
             self._loop_timer = None
+
+    def _finish_sweeps(self, partition: int) -> None:
+        """Go on with what is being removed, as far as that goes without waiting for a disk: nobody would do it later."""
+        shard = self.coordinator.shard(partition)
+        while shard.has_sweeps:
+            self._take_turn((partition, SWEEP_TIMER, "", ""))
+            self.flush()
 
     def became_leader(self, partition: Partition) -> None:
         if partition.topic.name != OFFSETS_TOPIC:
@@ -322,6 +330,12 @@ class _Forgetting:
 
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
-            _log.warning("offsets of %s were not removed: %s", some_of(self._names), reply.error.name)
+            _log.warning(
+                "the offsets of the deleted topics %s were not all removed, but only %d: %s; the others stay until they "
+                "expire, and would count for a topic of the same name",
+                some_of(self._names),
+                reply.removed,
+                reply.error.name,
+            )
         elif reply.removed:
             _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), some_of(self._names))

@@ -251,6 +251,11 @@ class Shard:
         return self._state.groups
 
     @property
+    def has_sweeps(self) -> bool:
+        """Whether a removal can go on at once: firing the sweep timer takes its next step."""
+        return bool(self._state.sweeps)
+
+    @property
     def tickets_in_flight(self) -> list[int]:
         """The appends whose outcome is open, oldest first."""
         return list(self._state.in_flight)

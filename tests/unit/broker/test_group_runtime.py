@@ -320,3 +320,19 @@ def test_warnings_that_clients_cause_are_written_a_few_times(world: World, caplo
     assert len(lines) == LINES_OF_A_CAUSE
     assert lines[0].levelno == logging.WARNING
     assert lines[0].group == "g0"
+
+
+def test_what_is_being_removed_when_the_broker_stops_is_removed_before_it_does() -> None:
+    world = wide_world(5000)
+    runtime = world.groups[0]
+    world.cluster.delete_topics([world.cluster.topics["wide"]])
+    removed = world.ask(DeleteGroups(["g"]))
+    runtime.stop()
+    assert removed.reply.groups == [("g", ErrorCode.NONE)]
+    runtime.start()
+    topic = world.cluster.offsets_topic()
+    assert topic is not None
+    for partition in topic.partitions:
+        runtime.became_leader(partition)
+    world.settle()
+    assert world.ask(ListGroups()).reply.groups == []
