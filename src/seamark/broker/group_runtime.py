@@ -109,7 +109,7 @@ class GroupRuntime(NodePart):
             self._loop_timer = None
 
     def _finish_sweeps(self, partition: int) -> None:
-        """Go on with what is being removed, as far as that goes without waiting for a disk: nobody would do it later."""
+        """Go on with what is being removed, as far as that goes without waiting for a disk: nobody would later."""
         shard = self.coordinator.shard(partition)
         while shard.has_sweeps:
             self._take_turn((partition, SWEEP_TIMER, "", ""))
@@ -331,8 +331,8 @@ class _Forgetting:
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
             _log.warning(
-                "the offsets of the deleted topics %s were not all removed, but only %d: %s; the others stay until they "
-                "expire, and would count for a topic of the same name",
+                "the offsets of the deleted topics %s were not all removed, but only %d: %s; the others stay until "
+                "they expire, and would count for a topic of the same name",
                 some_of(self._names),
                 reply.removed,
                 reply.error.name,
