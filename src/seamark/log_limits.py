@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from seamark.address_failures import network_of
 from seamark.counts import counted
@@ -47,8 +47,21 @@ class LogLimits:
     def __len__(self) -> int:
         return len(self._minutes)
 
-    def write(self, level: int, address: str, sentence: str, *, about: str = "", detail: str = "") -> None:
-        """Write ``about``, ``sentence``, ``detail``, unless there were enough of that sentence from that address."""
+    def write(
+        self,
+        level: int,
+        address: str,
+        sentence: str,
+        *,
+        about: str = "",
+        detail: str = "",
+        exc_info: bool = False,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write ``about``, ``sentence``, ``detail``, unless there were enough of that sentence from that address.
+
+        ``exc_info`` and ``extra`` are as in ``logging``.
+        """
         if not self._log.isEnabledFor(level):
             return
         now = self._clock()
@@ -69,7 +82,7 @@ class LogLimits:
             more = " (more of this is left out for a minute)"
         if minute.written == 1:
             minute.left_out = 0
-        self._log.log(level, "%s%s%s%s", about, sentence, detail, more)
+        self._log.log(level, "%s%s%s%s", about, sentence, detail, more, exc_info=exc_info, extra=extra)
 
     @staticmethod
     def _current(minute: _Minute | None, now: float) -> _Minute:

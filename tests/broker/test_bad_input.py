@@ -10,8 +10,11 @@ import pytest
 
 from seamark import Broker
 from seamark.broker import connections as connections_module
+from seamark.broker.handlers import describe_cluster
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.api_versions import ApiVersionsRequest
+from seamark.wire.messages.describe_cluster import DescribeClusterRequest
 from seamark.wire.messages.metadata import MetadataRequest
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, produce_request
 from tests.support.capture import CaptureError, framed
@@ -53,7 +56,7 @@ def client(broker):
     ],
 )
 def test_a_connection_that_speaks_something_else_is_closed_with_one_line(client, caplog, raw, said):
-    caplog.set_level(logging.INFO, "seamark.broker")
+    caplog.set_level(logging.WARNING, "seamark.broker")
     client.wire.send(raw)
     assert client.wire.is_closed_by_peer()
     lines = [record.getMessage() for record in caplog.records if "closed connection" in record.getMessage()]
@@ -121,7 +124,7 @@ def test_answers_come_in_the_order_of_the_requests(broker, client):
 
 
 def test_a_client_that_never_reads_is_not_served_without_end_and_goes_at_last(broker, caplog, monkeypatch):
-    caplog.set_level(logging.INFO, "seamark.broker")
+    caplog.set_level(logging.WARNING, "seamark.broker")
     name = fresh_name()
     broker.create_topic(name)
     with Client(broker.bootstrap) as writer:
@@ -208,7 +211,7 @@ def test_mutated_requests_never_keep_the_broker_from_serving(broker, caplog):
 
 
 def test_half_a_frame_that_does_not_go_on_is_given_up(broker, client, monkeypatch, caplog):
-    caplog.set_level(logging.INFO, "seamark.broker")
+    caplog.set_level(logging.WARNING, "seamark.broker")
     monkeypatch.setattr(connections_module, "STANDSTILL_SECONDS", 10.0)
     client.wire.send(struct.pack(">i", 500_000) + bytes(1000))
     time.sleep(0.1)
@@ -219,7 +222,7 @@ def test_half_a_frame_that_does_not_go_on_is_given_up(broker, client, monkeypatc
 
 
 def test_unfinished_requests_are_bounded_in_sum(caplog):
-    caplog.set_level(logging.INFO, "seamark.broker")
+    caplog.set_level(logging.WARNING, "seamark.broker")
     with Broker(settings={"queued.max.request.bytes": 1_000_000}) as broker:
         clients = [Client(broker.bootstrap) for _ in range(5)]
         for client in clients:
@@ -237,7 +240,7 @@ def test_unfinished_requests_are_bounded_in_sum(caplog):
 
 
 def test_answers_that_nobody_reads_are_bounded_in_sum(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, "seamark.broker")
+    caplog.set_level(logging.WARNING, "seamark.broker")
     monkeypatch.setattr(connections_module, "MAX_UNREAD_BYTES", 12 << 20)
     # Each client gets one batch, which is far more than there is room for and more than its system takes.
     with Broker(settings={"fetch.max.bytes": 1 << 20}) as broker:
@@ -252,3 +255,26 @@ def test_answers_that_nobody_reads_are_bounded_in_sum(monkeypatch, caplog):
             assert broker._call(lambda: sum(connections._unread.values())) <= 12 << 20
             with Client(broker.bootstrap) as other:
                 assert other.metadata().controller_id == 0
+
+
+def test_what_goes_wrong_in_the_broker_by_a_request_is_told_a_few_times(broker, client, monkeypatch, caplog):
+    def fail(*_arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(describe_cluster, "handle", fail)
+    for _ in range(30):
+        assert client.ask(DescribeClusterRequest(endpoint_type=1)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    told = [record for record in caplog.records if record.exc_info]
+    assert len(told) == LINES_OF_A_CAUSE
+    assert {record.levelno for record in told} == {logging.ERROR}
+
+
+def test_ordinary_ends_of_connections_are_no_warnings(caplog, monkeypatch):
+    monkeypatch.setattr(connections_module, "_SWEEP_SECONDS", 0.1)
+    caplog.set_level(logging.INFO, "seamark")
+    with Broker(settings={"connections.max.idle.ms": 100}) as broker, Client(broker.bootstrap) as client:
+        client.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"))
+        eventually(lambda: "was idle for" in caplog.text, "the connection is closed")
+        with Client(broker.bootstrap) as gone:
+            gone.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

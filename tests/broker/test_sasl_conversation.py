@@ -76,7 +76,7 @@ def test_after_the_login_everything_is_served(client, version):
 
 @pytest.mark.parametrize("name", ["Metadata", "FindCoordinator", "SaslAuthenticate", "DescribeAcls"])
 def test_before_the_login_other_requests_end_the_connection(client, name, caplog):
-    caplog.set_level(logging.INFO, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     api = api_named(name)
     version = api.versions.first
     client.wire.send(encode_request(api.request(), version, 1, "tests"))
@@ -85,7 +85,7 @@ def test_before_the_login_other_requests_end_the_connection(client, name, caplog
 
 
 def test_a_body_is_not_even_read_before_the_login(client, caplog):
-    caplog.set_level(logging.INFO, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     client.wire.send(framed(struct.pack(">hhih", 3, 4, 1, -1) + b"\x7f" * 20))
     assert client.is_closed()
     assert "before it was authenticated" in caplog.text
@@ -99,7 +99,7 @@ def test_between_handshake_and_tokens_nothing_else_is_served(client):
 
 
 def test_a_frame_of_a_stranger_is_limited_to_half_a_megabyte(client, caplog):
-    caplog.set_level(logging.INFO, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     client.wire.send(struct.pack(">i", 600_000))
     assert client.is_closed()
     assert "announces 600000 bytes" in caplog.text
@@ -113,7 +113,7 @@ def test_after_the_login_frames_may_be_large(client):
 
 
 def test_a_wrong_password_is_answered_in_kafkas_words_a_moment_later_and_ends_the_connection(client, caplog):
-    caplog.set_level(logging.DEBUG, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     client.handshake()
     began = time.monotonic()
     answer = client.authenticate(BAD)
@@ -195,7 +195,7 @@ def test_the_right_password_is_never_held_back(broker, client, monkeypatch):
 
 
 def test_many_failed_logins_leave_a_few_lines_in_the_log(caplog):
-    caplog.set_level(logging.INFO, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     security = Security(users={"alice": SECRET}, mechanisms=["PLAIN"], failed_authentication_delay_ms=0)
     with Broker(security=security) as broker:
         for _ in range(30):
@@ -216,7 +216,7 @@ def test_many_failed_logins_leave_a_few_lines_in_the_log(caplog):
     ],
 )
 def test_a_client_at_the_wrong_port_is_named_in_the_log(client, first, sentence, caplog):
-    caplog.set_level(logging.INFO, "seamark")
+    caplog.set_level(logging.WARNING, "seamark")
     client.wire.send(first)
     assert client.is_closed()
     assert sentence in caplog.text

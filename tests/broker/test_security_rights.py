@@ -122,6 +122,23 @@ def test_deleting_a_rule_that_was_given_at_start_is_refused_with_the_remedy(tmp_
         assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
+def test_deleting_a_rule_that_was_given_and_created_deletes_the_copy_and_says_that_it_stays(tmp_path):
+    with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "admin") as admin, LoggedIn(broker, "alice") as alice:
+        assert admin.create(resource_type=3, resource_name="g") == 0
+        sentences = []
+        for _ in range(2):
+            (answer,) = admin.ask("DeleteAcls", 3, filters=[DeleteAclsRequestFilter(**EVERYTHING)]).filter_results
+            (rule,) = answer.matching_acls
+            assert rule.error_code == ErrorCode.POLICY_VIOLATION
+            sentences.append(rule.error_message)
+        assert "that CreateAcls made is deleted, but stays in effect" in sentences[0]
+        assert "CreateAcls" not in sentences[1]
+        assert "given when the broker was started" in sentences[1]
+        assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+    with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
+        assert alice.find("g").error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
 def test_rules_of_a_state_file_that_mixed_both_kinds_are_kept_and_said(tmp_path, caplog):
     with guarded(tmp_path, GIVEN) as broker:
         state = broker._server.cluster.state

@@ -307,3 +307,54 @@ def test_authorized_operations_are_told_on_request(broker, client):
     assert response.topics[0].topic_authorized_operations == 0b1101_1111_1000
     assert response.cluster_authorized_operations == 0b1_1111_1010_0000
     assert client.metadata(name).topics[0].topic_authorized_operations == -(1 << 31)
+
+
+# issue 16: what anybody may create has an end
+def test_there_are_no_more_partitions_than_the_setting_allows_however_they_are_made():
+    with (
+        Broker(settings={"num.partitions": 8, "seamark.max.partitions": 20}) as broker,
+        Client(broker.bootstrap) as client,
+    ):
+
+        def count() -> int:
+            return broker._server.cluster.partition_total
+
+        client.metadata("made-by-asking", auto_create=True)
+        assert count() == 8
+        assert create(client, wanted("a", 8)).error_code == ErrorCode.NONE
+        refused = create(client, wanted("b", 5))
+        assert refused.error_code == ErrorCode.POLICY_VIOLATION
+        assert "seamark.max.partitions=20" in refused.error_message
+        assert create(client, wanted("b", 5), validate_only=True).error_code == ErrorCode.POLICY_VIOLATION
+        assert client.metadata("asked", auto_create=True).topics[0].error_code == ErrorCode.POLICY_VIOLATION
+        grown = CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name="a", count=13, assignments=None)])
+        assert client.ask(grown).results[0].error_code == ErrorCode.POLICY_VIOLATION
+        with pytest.raises(UsageError, match=r"seamark\.max\.partitions"):
+            broker.create_topic("c", 5)
+        # The first of one request that have room are made.
+        several = CreateTopicsRequest(topics=[wanted("d", 3), wanted("e", 3), wanted("f", 1)])
+        codes = {topic.name: topic.error_code for topic in client.ask(several).topics}
+        assert codes == {"d": ErrorCode.NONE, "e": ErrorCode.POLICY_VIOLATION, "f": ErrorCode.NONE}
+        assert count() == 20
+        client.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="a")]))
+        assert count() == 12
+        client.metadata("asked", auto_create=True)
+        assert client.ask(grown).results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert count() == 20
+
+
+def test_a_metadata_request_makes_topics_of_many_partitions_one_at_a_time():
+    with Broker(settings={"num.partitions": 150}) as broker, Client(broker.bootstrap) as client:
+        codes = [topic.error_code for topic in client.metadata("a", "b", auto_create=True).topics]
+        assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE]
+        codes = [topic.error_code for topic in client.metadata("a", "b", auto_create=True).topics]
+        assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_restart_counts_the_partitions_that_are_there(tmp_path):
+    settings = {"seamark.max.partitions": 10}
+    with Broker(data=tmp_path, settings=settings) as broker, Client(broker.bootstrap) as client:
+        assert create(client, wanted("a", 6)).error_code == ErrorCode.NONE
+    with Broker(data=tmp_path, settings=settings) as broker, Client(broker.bootstrap) as client:
+        assert create(client, wanted("b", 5)).error_code == ErrorCode.POLICY_VIOLATION
+        assert create(client, wanted("b", 4)).error_code == ErrorCode.NONE

@@ -7,7 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark import Broker
-from seamark.client import Admin, AsyncAdmin, Offset, TopicPartition
+from seamark.client import (
+    Admin,
+    AsyncAdmin,
+    Offset,
+    TopicPartition,
+    admin_configs,
+    admin_groups,
+    admin_offsets,
+    admin_retries,
+    admin_topics,
+)
 from seamark.client.admin_results import SomeFailed
 from seamark.client.admin_types import ConfigChange, NewTopic, Resource
 from seamark.client.errors import BrokerError, Refused
@@ -293,3 +303,68 @@ def test_more_groups_than_a_request_may_hold_are_read_with_several():
         assert len(found) == 33_000
         # One of them found the offsets topic missing, and was made again.
         assert admin.request_counts["FindCoordinator"] >= 4
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Calls about more than three things take several requests."""
+    monkeypatch.setattr(admin_retries.settle, "__kwdefaults__", {**admin_retries.settle.__kwdefaults__, "at_once": 3})
+    for module, name, value in (
+        (admin_offsets, "_WRITTEN_AT_ONCE", 500),
+        (admin_topics, "_CHANGED_AT_ONCE", 6),
+        (admin_configs, "_DESCRIBED_AT_ONCE", 3),
+        (admin_configs, "_CHANGED_AT_ONCE", 6),
+        (admin_groups, "_DESCRIBED_AT_ONCE", 3),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def test_calls_about_many_things_are_cut_into_requests_and_answered_as_one(admin, fresh_name, few_at_once):
+    names = [fresh_name("topic") for _ in range(7)]
+    new = [NewTopic(name, 1, 1) for name in names]
+    before = dict(admin.request_counts)
+    made = admin.create_topics([*new, NewTopic("not a name", 1, 1)])
+    assert set(made) == set(names)
+    assert list(made.errors) == ["not a name"]
+    admin.create_partitions(dict.fromkeys(names, 2)).raise_if_failed()
+    where = [TopicPartition(name, index) for name in names for index in range(2)]
+    missing = TopicPartition(fresh_name("missing"), 0)
+
+    assert set(admin.list_offsets(dict.fromkeys([*where, missing], "latest"))) == set(where)
+    group = fresh_name("group")
+    written = admin.alter_group_offsets(group, {each: number for number, each in enumerate([*where, missing])})
+    assert set(written) == set(where)
+    assert written.errors[missing].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    stored = admin.list_group_offsets([group])[group]
+    assert {each: offset.offset for each, offset in stored.items()} == {each: n for n, each in enumerate(where)}
+    admin.delete_group_offsets(group, where[:8]).raise_if_failed()
+    assert set(admin.list_group_offsets([group])[group]) == set(where[8:])
+    admin.delete_records(dict.fromkeys(where, -1)).raise_if_failed()
+
+    resources = [Resource("topic", name) for name in names]
+    changes = {resource: {"retention.ms": "5000"} for resource in resources}
+    admin.alter_configs(changes).raise_if_failed()
+    eventually(lambda: {each["retention.ms"].value for each in admin.describe_configs(resources).values()}, {"5000"})
+    groups = [fresh_name("group") for _ in range(5)]
+    for each in groups:
+        admin.alter_group_offsets(each, {where[0]: 1}).raise_if_failed()
+    assert set(admin.describe_groups(groups)) == set(groups)
+    admin.delete_groups(groups).raise_if_failed()
+    admin.delete_topics(names).raise_if_failed()
+
+    sent = {api: count - before.get(api, 0) for api, count in admin.request_counts.items()}
+    for api in ("CreateTopics", "CreatePartitions", "ListOffsets", "OffsetDelete", "DeleteRecords", "DeleteTopics"):
+        assert sent[api] >= 2, (api, sent)
+    assert sent["OffsetCommit"] > 1 + len(groups)
+    assert sent["IncrementalAlterConfigs"] >= 2
+
+
+def test_more_offsets_than_a_request_may_have_elements_are_written_and_deleted():
+    with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        for number in range(4):
+            broker.create_topic(f"wide-{number}", 8_200)
+        where = [TopicPartition(f"wide-{number}", index) for number in range(4) for index in range(8_200)]
+        admin.alter_group_offsets("g", dict.fromkeys(where, 5)).raise_if_failed()
+        assert len(admin.list_group_offsets(["g"])["g"]) == len(where) > 32_768
+        admin.delete_group_offsets("g", where[1:]).raise_if_failed()
+        assert list(admin.list_group_offsets(["g"])["g"]) == where[:1]

@@ -201,3 +201,29 @@ def test_a_closed_file_does_nothing_more(filesystem, directory):
         with pytest.raises(StorageFailed):
             call()
     assert filesystem.size(f"{directory}/a") == 0
+
+
+def test_a_directory_lists_the_directories_in_it_until_they_are_removed(filesystem, directory):
+    filesystem.mkdir(f"{directory}/inner/innermost")
+    filesystem.mkdir(f"{directory}/other")
+    write(filesystem, f"{directory}/file", b"")
+    assert filesystem.list(directory) == ["file", "inner", "other"]
+    with pytest.raises(StorageFailed):
+        filesystem.remove_directory(f"{directory}/inner")
+    filesystem.remove_directory(f"{directory}/inner/innermost")
+    filesystem.remove_directory(f"{directory}/inner")
+    assert filesystem.list(directory) == ["file", "other"]
+    filesystem.mkdir(f"{directory}/inner")
+    assert filesystem.list(f"{directory}/inner") == []
+    assert filesystem.list(directory) == ["file", "inner", "other"]
+
+
+def test_memory_looks_at_one_directory_to_list_it(monkeypatch):
+    class Directories(dict):
+        def __iter__(self):
+            raise AssertionError("all directories are looked at")
+
+    filesystem = MemoryFilesystem()
+    monkeypatch.setattr(filesystem, "_directories", Directories())
+    filesystem.mkdir("logs/t-0")
+    assert filesystem.list("logs") == ["t-0"]

@@ -2,6 +2,7 @@
 
 The names in it are of things that do not exist, of things that exist, or the same one again and again. Things that
 exist are named by ``name_of``, whether they are topics or groups: a broker that is asked has both of each name.
+Values are such that a request is not refused at its first check, where one value can do that.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from enum import Enum
 from itertools import count
 from typing import Any
 
+from seamark.wire.records import Record, encode_batch
 from seamark.wire.schema import Array, Fixed, Kind, Message, Struct
 
 # The array of the tagged fields that nobody knows, which every struct of a flexible version has.
 UNKNOWN_TAGS = ("unknown_tags",)
 
 _FRESH = count()
+_BATCH = encode_batch([Record(0, key=b"k", value=b"v")])
 # What a field needs so that the request gets further than its first check.
 _VALUES: dict[tuple[str, str], Any] = {
     ("ApiVersionsRequest", "client_software_name"): "tests",
@@ -27,15 +30,17 @@ _VALUES: dict[tuple[str, str], Any] = {
     ("CreateAclsRequestCreation", "permission_type"): 3,
     ("CreateAclsRequestCreation", "principal"): "User:somebody",
     ("CreateAclsRequestCreation", "resource_type"): 2,
-    ("CreatePartitionsRequestTopic", "count"): 1,
-    ("CreateTopicsRequest", "validate_only"): True,
+    ("CreateAclsRequestCreation", "resource_pattern_type"): 3,
+    ("CreatePartitionsRequestTopic", "count"): 2,
     ("CreateTopicsRequestTopic", "num_partitions"): 1,
     ("CreateTopicsRequestTopic", "replication_factor"): 1,
     ("DeleteAclsRequestFilter", "host_filter"): "*",
+    ("DeleteAclsRequestFilter", "pattern_type_filter"): 3,
     ("DeleteAclsRequestFilter", "operation"): 3,
     ("DeleteAclsRequestFilter", "permission_type"): 3,
     ("DeleteAclsRequestFilter", "principal_filter"): "User:somebody",
     ("DeleteAclsRequestFilter", "resource_type_filter"): 2,
+    ("DeleteRecordsRequestPartition", "offset"): -1,
     ("DescribeAclsRequest", "operation"): 1,
     ("DescribeAclsRequest", "permission_type"): 1,
     ("DescribeAclsRequest", "pattern_type_filter"): 1,
@@ -44,7 +49,11 @@ _VALUES: dict[tuple[str, str], Any] = {
     ("DescribeConfigsRequestResource", "resource_type"): 2,
     ("DescribeConfigsRequest", "include_synonyms"): True,
     ("FetchRequestPartition", "partition_max_bytes"): 1000,
-    ("IncrementalAlterConfigsRequest", "validate_only"): True,
+    ("FetchRequest", "max_bytes"): 1 << 30,
+    ("FetchRequest", "max_wait_ms"): 0,
+    ("FetchRequest", "session_epoch"): -1,
+    ("IncrementalAlterConfigsRequestConfig", "config_operation"): 0,
+    ("IncrementalAlterConfigsRequestConfig", "value"): "1000",
     ("IncrementalAlterConfigsRequestResource", "resource_type"): 2,
     ("InitProducerIdRequest", "transactional_id"): None,
     ("JoinGroupRequest", "member_id"): "",
@@ -58,10 +67,12 @@ _VALUES: dict[tuple[str, str], Any] = {
     ("OffsetCommitRequestPartition", "committed_metadata"): "",
     ("ProduceRequest", "acks"): 1,
     ("ProduceRequest", "transactional_id"): None,
+    ("ProduceRequestPartition", "records"): _BATCH,
     ("SaslHandshakeRequest", "mechanism"): "PLAIN",
 }
 # Arrays that are left empty where they are not the one in question: with one element the request means another thing.
 _EMPTY = {"assignments", "configs", "configuration_keys", "forgotten_topics_data", "states_filter", "types_filter"}
+_NULLED = {("CreatePartitionsRequestTopic", "assignments")}
 _INDEXES = {"partition", "partition_index", "index"}
 
 
@@ -118,8 +129,10 @@ class _Maker:
         for field in cls.fields:
             if self._version not in field.versions or field.is_tagged(self._version):
                 continue
-            if isinstance(field.kind, Array):
-                values[field.name] = self._array(field.name, field.kind, path, number)
+            if (cls.__name__, field.name) in _NULLED and path[:1] != (field.name,):
+                values[field.name] = None
+            elif isinstance(field.kind, Array):
+                values[field.name] = self._array(field.name, field.kind, path)
             elif (cls.__name__, field.name) in _VALUES:
                 values[field.name] = _VALUES[cls.__name__, field.name]
             else:
@@ -128,13 +141,16 @@ class _Maker:
             values["unknown_tags"] = tuple((1000 + each, b"") for each in range(self._size))
         return cls(**values)
 
-    def _array(self, name: str, kind: Array, path: tuple[str, ...], number: int) -> list[Any]:
+    def _array(self, name: str, kind: Array, path: tuple[str, ...]) -> list[Any]:
         if path[:1] != (name,):
-            numbers = [] if name in _EMPTY else [number]
+            numbers = [] if name in _EMPTY else [0]
         else:
-            numbers = list(range(self._size)) if len(path) == 1 else [number]
+            numbers = list(range(self._size)) if len(path) == 1 else [0]
         if isinstance(kind.element, type):
             return [self.struct(kind.element, path[1:], each) for each in numbers]
+        if name == "broker_ids" and path[:1] != (name,):
+            # The one node that there is.
+            return [0]
         return [self._value(None, "partition", kind.element, 0, each) for each in numbers]
 
     def _value(self, cls: type[Struct] | None, name: str, kind: Kind, default: Any, number: int) -> Any:
@@ -149,7 +165,7 @@ class _Maker:
         if kind.name != "string":
             return default
         if cls is not None and cls.__name__ == "JoinGroupRequest" and name == "group_id":
-            return f"fresh-{next(_FRESH)}"
+            return f"{name_of(0)}-{next(_FRESH)}"
         return self._name(number)
 
     def _name(self, number: int) -> str:

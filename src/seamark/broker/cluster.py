@@ -62,6 +62,8 @@ class Cluster:
         self.leadership = Leadership(self.nodes)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        # How many there are in all topics.
+        self.partition_total = 0
         # The names as metrics have them, under which no two topics may have the same.
         self.topics_by_metric_name: dict[str, str] = {}
         self._run = run
@@ -141,10 +143,12 @@ class Cluster:
                 partition = Partition(topic, len(topic.partitions), list(each), self.storage)
                 topic.partitions.append(partition)
                 added.append(partition)
+        self.partition_total += len(added)
         self.leadership.settle(added)
         try:
             self.save()
         except StorageFailed:
+            self.partition_total -= len(added)
             for partition in reversed(added):
                 self.leadership.give_up(partition)
                 partition.topic.partitions.pop()
@@ -177,10 +181,12 @@ class Cluster:
     def _enter(self, topic: Topic) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
         self.topics_by_metric_name[metric_name(topic.name)] = topic.name
+        self.partition_total += len(topic.partitions)
 
     def _take_out(self, topic: Topic) -> None:
         del self.topics[topic.name], self.topics_by_id[topic.id]
         self.topics_by_metric_name.pop(metric_name(topic.name), None)
+        self.partition_total -= len(topic.partitions)
 
     def _remove_logs(self, names: Sequence[str]) -> Generator[None]:
         for name in names:

@@ -20,7 +20,6 @@ from seamark.broker.foreign_protocols import foreign_protocol
 from seamark.broker.security_sessions import ANONYMOUS
 from seamark.broker.turns import Share
 from seamark.errors import DecodeError
-from seamark.readable_log import readable_logger
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import FrameParser
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from seamark.broker.listener import Listener
     from seamark.broker.node import Node
 
-_log = readable_logger("seamark.broker")
 
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64
@@ -78,7 +76,6 @@ class Connection(asyncio.Protocol):
         self.is_reading = True
         self._is_abandoned = False
         # Whether the log has been told that this client asks for answers that are too long.
-        self.is_told_of_long_answers = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -96,7 +93,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         # A client that goes away without a word is none of our business; whatever else ends a connection is told.
         if exc is not None and self._transport is not None and not isinstance(exc, ConnectionError):
-            _log.info("lost connection of %s:%s: %s", self.peer_host, self.peer_port, exc)
+            about = f"lost connection of {self.peer_host}:{self.peer_port}: "
+            self.node.log_limits.write(logging.INFO, self.peer_host, str(exc), about=about)
         self._transport = None
         self._let_go()
 
@@ -128,8 +126,10 @@ class Connection(asyncio.Protocol):
         """Is the client logged in, where it has to be?"""
         return self.session.is_known
 
-    def close(self, reason: str, *, level: int = logging.INFO) -> None:
-        """End the connection; the reason is the one line that the log gets. What was answered before is still sent."""
+    def close(self, reason: str, *, level: int = logging.WARNING) -> None:
+        """End the connection; the reason is the one line that the log gets, and a warning unless the end is an ordinary
+        one. What was answered before is still sent.
+        """
         transport, self._transport = self._transport, None
         if transport is not None:
             self._tell_end(reason, level)
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         """End the connection and drop what the client has not read."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._tell_end(reason, logging.INFO)
+            self._tell_end(reason, logging.WARNING)
             transport.abort()
             self._let_go()
 
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
         try:
             node.groups.submit(command, context)
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
-            _log.exception("a repeated commit failed")
+            self.node.log_limits.write(logging.ERROR, self.peer_host, "a repeated commit failed", exc_info=True)
             if not context.is_answered:
                 context.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         finally:

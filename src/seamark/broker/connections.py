@@ -14,6 +14,7 @@ does. What is held of requests, and what clients have not read of their answers,
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -186,7 +187,7 @@ class Connections:
 
     def close_all(self, reason: str) -> None:
         for connection in list(self._open):
-            connection.close(reason)
+            connection.close(reason, level=logging.INFO)
 
     # -- from time to time
 
@@ -198,11 +199,13 @@ class Connections:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
                     connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
             elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
-                connection.close(f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds")
+                # Whoever only looks whether the port is open is no reason to worry.
+                reason = f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds"
+                connection.close(reason, level=logging.INFO)
             elif connection.partial_bytes and connection.is_reading:
                 self._look_for_progress(connection, now)
             elif 0 <= idle_seconds < now - connection.last_active:
-                connection.close(f"was idle for {idle_seconds:.0f} seconds")
+                connection.close(f"was idle for {idle_seconds:.0f} seconds", level=logging.INFO)
         self._is_sweeping = bool(self._open)
         if self._is_sweeping:
             self._node.timers.call_after(min(_SWEEP_SECONDS, max(idle_seconds / 2, 0.1)), self._sweep)

@@ -9,6 +9,7 @@ An answer that may be long is written in slices, so that others are served meanw
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from seamark.broker.slices import Chunks
 from seamark.broker.turns import Steps
 from seamark.counts import number_text
 from seamark.errors import EncodeError
-from seamark.readable_log import readable_logger
 from seamark.wire.codec import encode_in_steps, encode_into
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.headers import response_header_version
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from seamark.broker.connection import Connection
     from seamark.broker.dispatch import Endpoint
 
-_log = readable_logger("seamark.broker")
 _HEAD = Struct(">ii")
 # Size and correlation id; behind them, in the newer response header, the empty list of tagged fields.
 _FLEXIBLE_HEAD = Struct(">iix")
@@ -117,7 +116,7 @@ class RequestContext:
             encode_into(response, self.version, pieces.append)
         except EncodeError:
             # A bug of ours that must not leave the client waiting; its connection is all that can be given up.
-            _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)
+            self._tell_bug()
             self._is_answered = True
             self.connection.close("was owed an answer that could not be written")
             return
@@ -146,7 +145,7 @@ class RequestContext:
                     yield node.answers_in_progress.grown(self, noted_bytes)
             chunks.join()
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
-            _log.exception("%s version %d: the answer cannot be written", self.endpoint.api.name, self.version)
+            self._tell_bug()
             self._refuse_instead(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         if chunks.size > limit:
@@ -157,17 +156,21 @@ class RequestContext:
         head = (_FLEXIBLE_HEAD if is_flexible else _HEAD).pack(size, self.correlation_id)
         self._answer(chunks.behind(head), size + 4)
 
+    def _tell_bug(self) -> None:
+        """Log the error that is being handled; clients may cause it as often as they like."""
+        connection = self.connection
+        sentence = f"{self.endpoint.api.name} version {self.version}: the answer cannot be written"
+        connection.node.log_limits.write(logging.ERROR, connection.peer_host, sentence, exc_info=True)
+
     def _refuse_too_long(self, limit: int) -> None:
         connection = self.connection
-        if not connection.is_told_of_long_answers:
-            connection.is_told_of_long_answers = True
-            _log.warning(
-                "%s:%s asked by %s for more than %s bytes, the most that an answer may have, and was refused",
-                connection.peer_host,
-                connection.peer_port,
-                self.endpoint.api.name,
-                number_text(limit),
-            )
+        connection.node.log_limits.write(
+            logging.WARNING,
+            connection.peer_host,
+            f"asked by {self.endpoint.api.name} for more than {number_text(limit)} bytes, the most that an answer may "
+            "have, and was refused",
+            about=f"{connection.peer_host}:{connection.peer_port} ",
+        )
         self._refuse_instead(ErrorCode.INVALID_REQUEST)
 
     def _refuse_instead(self, code: ErrorCode) -> None:
@@ -213,6 +216,6 @@ class RequestContext:
         if self.on_end is not None:
             self._end()
         if self.is_answer_dropped:
-            self.connection.close("was to lose its answer")
+            self.connection.close("was to lose its answer", level=logging.INFO)
         else:
             self.connection.answered(self, pieces, size)

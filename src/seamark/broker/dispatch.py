@@ -9,6 +9,7 @@ logged, except where the disk refused, which is KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Callable, Generator, Mapping
 from struct import Struct
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from seamark.broker import handlers
 from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
 from seamark.errors import DecodeError
-from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
 from seamark.wire.codec import Decoder, decode_from, decode_in_steps, decoder
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from seamark.broker.node import Node
     from seamark.broker.settings import BrokerSettings
 
-_log = readable_logger("seamark.broker")
 
 # What one request may hold in its arrays, all of them together. Handling an element takes some microseconds, during
 # which nobody else is served: this many take less than a quarter of a second. An API that serves others meanwhile, and
@@ -172,7 +171,7 @@ def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position:
         _close_unreadable(connection, endpoint, version, error)
         return
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-        _log.exception("%s version %d could not be read", endpoint.api.name, version)
+        _tell_bug(connection, f"{endpoint.api.name} version {version} could not be read")
         connection.close("sent a request that could not be read")
         return
     connection.count_reading(0)
@@ -204,9 +203,14 @@ def run(node: Node, request: Message, context: RequestContext) -> None:
         if not context.is_answered:
             answer_refused(request, context, ErrorCode.KAFKA_STORAGE_ERROR)
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-        _log.exception("%s version %d failed", context.endpoint.api.name, context.version)
+        _tell_bug(context.connection, f"{context.endpoint.api.name} version {context.version} failed")
         if not context.is_answered:
             answer_refused(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _tell_bug(connection: Connection, sentence: str) -> None:
+    """Log the error that is being handled; clients may cause it as often as they like."""
+    connection.node.log_limits.write(logging.ERROR, connection.peer_host, sentence, exc_info=True)
 
 
 def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -> None:

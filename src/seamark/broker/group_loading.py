@@ -1,10 +1,11 @@
 """Reading offsets partitions into the coordinator, a little at a time so that clients are served meanwhile (F13 to
 F15).
 
-Loads run one after another on the event loop. A load collects the last value of each key over the whole log, then
-replays what is left; both in steps, and a turn of the loop takes steps for a few milliseconds only. A held partition
-stays in its place as one that is being loaded. Damage in the log ends the reading there: what stands before it is
-served, as recovery would have it. A batch that is whole and holds no readable records is left out, and told.
+Loads run one after another on the event loop. A load collects the last value of each key over the whole log, replays
+what is left and makes the groups live; all in steps, and a turn of the loop takes steps for a few milliseconds only. A
+held partition stays in its place as one that is being loaded. Damage in the log ends the reading there: what stands
+before it is served, as recovery would have it. A batch that is whole and holds no readable records is left out, and
+told.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from seamark.coordinator.records import Record
 from seamark.coordinator.stored import LastValues, SkippedRecords
 from seamark.errors import DecodeError, SeamarkError
 from seamark.readable_log import readable_logger
-from seamark.wire.record_batch import read_outline
-from seamark.wire.records import decode_batch
+from seamark.wire.record_batch import read_header, read_outline
+from seamark.wire.record_reader import MAX_HEADERS_PER_RECORD, RecordSlices
 
 if TYPE_CHECKING:
     from seamark.broker.partition import Partition
@@ -33,11 +34,18 @@ _log = readable_logger("seamark.broker.groups")
 _TURN_SECONDS = 0.004
 _RECORDS_PER_STEP = 200
 
+# Both are told the partition; the second how many groups to make live, and it answers whether there may be more.
+Replay = Callable[[int, list[Record]], None]
+Revive = Callable[[int, int], bool]
+
 
 def read_batches(
     log: Log, buffer_bytes: int, unreadable: Callable[[int, DecodeError], None]
 ) -> Iterator[Iterable[LogRecord]]:
-    """The records of the log, batch by batch; ``unreadable`` is told of a batch that is whole and cannot be read."""
+    """The records of the log, batch by batch; ``unreadable`` is told of a batch that is whole and cannot be read.
+
+    While a long batch is read there come empty ones.
+    """
     offset = log.log_start
     while offset < log.log_end:
         slice_ = log.read(offset, buffer_bytes)
@@ -46,12 +54,17 @@ def read_batches(
         position = 0
         while position < len(slice_):
             outline = read_outline(slice_, position)
-            records: Iterable[LogRecord] = ()
+            records: list[LogRecord] = []
             try:
                 if not outline.is_control:
                     # The log has checked the batch on its way here.
-                    records = decode_batch(slice_, position, verify=False)
+                    batch = RecordSlices(slice_, position, read_header(slice_, position), verify=False)
+                    while batch.left:
+                        records += batch.read(_RECORDS_PER_STEP, MAX_HEADERS_PER_RECORD)
+                        if batch.left:
+                            yield ()
             except DecodeError as error:
+                records = []
                 unreadable(outline.base_offset, error)
             yield records
             offset = max(offset, outline.next_offset)
@@ -72,23 +85,21 @@ class Load:
         self._buffer_bytes = buffer_bytes
         self.started = time.monotonic()
 
-    def steps(self, replay: Callable[[int, list[Record]], None]) -> Generator[None]:
-        entries: dict[bytes | None, bytes | None] = {}
+    def steps(self, replay: Replay, revive: Revive) -> Generator[None]:
+        values = LastValues()
         try:
             # A partition that was never written to has no log, and reading must not make one.
             if self._source.is_open:
                 for batch in read_batches(self._source.log, self._buffer_bytes, self._leave_out):
-                    for record in batch:
-                        entries[record.key] = record.value
+                    values.add(batch)
                     yield
         except SeamarkError as error:
             _log.error("__consumer_offsets-%d is loaded only up to where it can be read: %s", self.partition, error)
-        values = LastValues()
-        values.add_pairs(entries.items())
-        del entries
         records = values.take()
         while chunk := list(islice(records, _RECORDS_PER_STEP)):
             replay(self.partition, chunk)
+            yield
+        while revive(self.partition, _RECORDS_PER_STEP):
             yield
         if values.skipped.count:
             yield from self._tell(values.skipped)
@@ -118,11 +129,13 @@ class LoadQueue:
 
     def __init__(
         self,
-        replay: Callable[[int, list[Record]], None],
+        replay: Replay,
+        revive: Revive,
         loaded: Callable[[int, float], None],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._replay = replay
+        self._revive = revive
         self._loaded = loaded
         self._call_soon = call_soon
         self._waiting: deque[Load] = deque()
@@ -177,7 +190,7 @@ class LoadQueue:
         while not self.is_idle:
             if self._current is None:
                 load = self._waiting.popleft()
-                self._current = (load, load.steps(self._replay))
+                self._current = (load, load.steps(self._replay, self._revive))
             load, steps = self._current
             for _ in steps:
                 if time.monotonic() >= deadline:

@@ -28,7 +28,9 @@ from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.members import Member
 from seamark.coordinator.replies import ForgetReply
+from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
+from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.wire.compression import Codec
 from seamark.wire.error_codes import ErrorCode
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from seamark.broker.partition import Partition
 
 _log = readable_logger("seamark.broker.groups")
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LEVELS = {"warning": logging.WARNING, "error": logging.ERROR}
 
 _REPLIES_PER_TURN = 250
 
@@ -60,6 +62,7 @@ class GroupRuntime(NodePart):
         self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
+        self._log_limits = LogLimits(_log)
         self._loop_timer: Timer | None = None
         self._armed_ms = 0
         self._partitions: dict[int, Partition] = {}
@@ -68,7 +71,7 @@ class GroupRuntime(NodePart):
         # Those whose last write failed, which was told.
         self._refusing: set[int] = set()
         self._reopening = LogReopening(node.timers, self._is_led, self._reopened)
-        self._loads = LoadQueue(self._replay, self._loaded, node.loop.call_soon)
+        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon)
         self._begin_life()
 
     # -- requests
@@ -97,12 +100,20 @@ class GroupRuntime(NodePart):
     def stop(self) -> None:
         self.flush()
         for partition in list(self._partitions):
+            self._finish_sweeps(partition)
             self._give_up(partition)
         self.coordinator.is_running = False
         self._timers.clear()
         if self._loop_timer is not None:
             self._loop_timer.cancel()
             self._loop_timer = None
+
+    def _finish_sweeps(self, partition: int) -> None:
+        """Go on with what is being removed, as far as that goes without waiting for a disk: nobody would later."""
+        shard = self.coordinator.shard(partition)
+        while shard.has_sweeps:
+            self._take_turn((partition, SWEEP_TIMER, "", ""))
+            self.flush()
 
     def became_leader(self, partition: Partition) -> None:
         if partition.topic.name != OFFSETS_TOPIC:
@@ -151,6 +162,9 @@ class GroupRuntime(NodePart):
 
     def _replay(self, partition: int, records: list[Any]) -> None:
         self.coordinator.replay(partition, records)
+
+    def _revive(self, partition: int, count: int) -> bool:
+        return self.coordinator.revive(partition, count)
 
     def _loaded(self, partition: int, seconds: float) -> None:
         effects = self.coordinator.finish_load(partition, self._now_ms())
@@ -204,13 +218,20 @@ class GroupRuntime(NodePart):
             self._appends.add(append)
         if effects.timers:
             for timer in effects.timers:
-                if type(timer) is Arm:
-                    self._timers.arm(timer.key, timer.deadline_ms)
-                else:
+                if type(timer) is not Arm:
                     self._timers.cancel(timer.key)
+                elif timer.key[1] == SWEEP_TIMER:
+                    self._node.turns.later(self._node.turns.own, partial(self._take_turn, timer.key))
+                else:
+                    self._timers.arm(timer.key, timer.deadline_ms)
             self._arm_loop()
         for line in effects.log_lines:
-            _log.log(_LEVELS[line.level], "%s", line.text, extra={"event": line.event, "group": line.group_id})
+            about = {"event": line.event, "group": line.group_id}
+            if line.level == "info":
+                _log.info("%s", line.text, extra=about)
+            else:
+                # Clients may cause them as often as they like, and choose the names in them.
+                self._log_limits.write(_LEVELS[line.level], line.event, "", detail=line.text, extra=about)
         self._answer(effects.replies)
 
     def _answer(self, replies: list[tuple[Any, Any]]) -> None:
@@ -272,6 +293,9 @@ class GroupRuntime(NodePart):
         self._told_ms = max(self._told_ms, now_ms)
         self._carry_out(self.coordinator.fire(key, now_ms))
 
+    def _take_turn(self, key: TimerKey) -> None:
+        self._carry_out(self.coordinator.fire(key, self._now_ms()))
+
     def expire(self, key: TimerKey, member: Member) -> None:
         """A fault: end a member's session now, also one that a waiting request would keep alive."""
         now_ms = self._now_ms()
@@ -306,6 +330,12 @@ class _Forgetting:
 
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
-            _log.warning("offsets of %s were not removed: %s", some_of(self._names), reply.error.name)
+            _log.warning(
+                "the offsets of the deleted topics %s were not all removed, but only %d: %s; the others stay until "
+                "they expire, and would count for a topic of the same name",
+                some_of(self._names),
+                reply.removed,
+                reply.error.name,
+            )
         elif reply.removed:
             _log.info("removed %s of the deleted topics %s", counted(reply.removed, "offset"), some_of(self._names))

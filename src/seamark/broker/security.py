@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -207,6 +207,10 @@ class Gatekeeper:
     def is_given(self, rule: Acl) -> bool:
         """Whether the broker was started with this rule, so that no request can remove it."""
         return rule in self._given_acls
+
+    def created_among(self, rules: Set[Acl]) -> frozenset[Acl]:
+        """Those that requests created, whether they were given at start as well or not."""
+        return frozenset(rules & self._created_acls)
 
     def change_acls(self, cluster: Cluster, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
         """Change the rules that requests created; with a data directory the change is durable on return."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.broker.security_tls import Tls
+from seamark.counts import shortened
 from seamark.errors import HIDDEN, ConfigError
 
 if TYPE_CHECKING:
@@ -135,13 +136,22 @@ def _users(texts: Mapping[str, str]) -> dict[str, str]:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             raise ConfigError("seamark.users.file", str(path), "the file cannot be read") from None
+        users_of_file: dict[str, int] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith("#"):
                 continue
-            user, colon, password = line.partition(":")
+            user, colon, password = (part.strip() for part in line.partition(":"))
             if not colon:
                 raise ConfigError("seamark.users.file", str(path), f"line {number} must be USER:PASSWORD")
-            users[user.strip()] = password.strip()
+            if user in users_of_file:
+                # Which of the two passwords is meant cannot be known.
+                reason = f"line {number} names the user {shortened(user)!r} again, who is in line {users_of_file[user]}"
+                raise ConfigError("seamark.users.file", str(path), reason)
+            if users.get(user, password) != password:
+                reason = f"line {number} gives the user {shortened(user)!r} another password than sasl.jaas.config does"
+                raise ConfigError("seamark.users.file", str(path), reason)
+            users_of_file[user] = number
+            users[user] = password
     return users
 
 

@@ -1,4 +1,5 @@
-"""The broker's keys, under Kafka's names and with the defaults of Apache Kafka 4.3.
+"""The broker's keys, under Kafka's names and with the defaults of Apache Kafka 4.3; what Kafka has no key for begins
+with ``seamark``.
 
 ``SERVED`` are the keys that mean something here. ``WITHOUT_EFFECT`` are Kafka's keys about what this broker does not
 have (disks by number, threads, controllers, quotas): a server.properties may carry them, and nothing happens.
@@ -24,6 +25,8 @@ SERVED = table(
     ConfigKey("unclean.leader.election.enable", _BOOLEAN, False, is_dynamic=True),
     ConfigKey("auto.leader.rebalance.enable", _BOOLEAN, True),
     ConfigKey("leader.imbalance.check.interval.seconds", _LONG, 300, least=1),
+    # Of all topics, however they were made.
+    ConfigKey("seamark.max.partitions", _INT, 100_000, least=1, is_dynamic=True),
     ConfigKey("offsets.topic.num.partitions", _INT, 50, least=1),
     ConfigKey("offsets.topic.replication.factor", _SHORT, 3, least=1),
     ConfigKey("offsets.load.buffer.size", _INT, 5_242_880, least=1),

@@ -131,7 +131,7 @@ class TlsGate(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._leave()
 
-    def close(self, reason: str, *, level: int = logging.INFO) -> None:
+    def close(self, reason: str, *, level: int = logging.WARNING) -> None:
         if not self._is_closed:
             self._is_closed = True
             about = f"closed connection of {self.peer_host}:{self.peer_port}: it "
@@ -166,7 +166,9 @@ class TlsGate(asyncio.Protocol):
             )
         except OSError as error:
             self._task = None
-            self.close(f"did not complete the TLS handshake: {_why(error)}")
+            # Whoever only looks whether the port is open is no reason to worry.
+            level = logging.INFO if isinstance(error, ConnectionError) else logging.WARNING
+            self.close(f"did not complete the TLS handshake: {_why(error)}", level=level)
             return
         self._task = None
         # The client may be gone already, and nobody would tell a connection that were made only now.

@@ -1,7 +1,8 @@
 """The rules by which topics are made and given more partitions, as Kafka's controller checks them.
 
 ``plan_…`` checks and works out replicas without changing anything, which is also what ``validate_only`` asks for. What
-one request may change is limited, as in Kafka, whose controller refuses more than 10,000 records at once.
+one request may change is limited, as in Kafka, whose controller refuses more than 10,000 records at once. So is how
+many partitions there are, which Kafka leaves to whoever may create topics.
 """
 
 from __future__ import annotations
@@ -167,6 +168,17 @@ def plan_partitions(
     return [list(each) for each in assignments]
 
 
+def check_room(cluster: Cluster, count: int) -> None:
+    """Refuse so many more partitions if all together would be more than there may be."""
+    most = cluster.settings["seamark.max.partitions"]
+    if cluster.partition_total + count > most:
+        raise RequestRefused(
+            ErrorCode.POLICY_VIOLATION,
+            f"there are {counted(cluster.partition_total, 'partition')} and {number_text(count)} more are wanted; "
+            f"seamark.max.partitions={number_text(most)} are allowed",
+        )
+
+
 def create_planned(cluster: Cluster, plans: Iterable[TopicPlan]) -> list[Topic]:
     """Make topics with one change of the cluster's state, all of them or with StorageFailed none."""
     return cluster.create_topics([(plan.name, plan.replicas, plan.configs) for plan in plans])
@@ -180,7 +192,9 @@ def create_checked(
         if not isinstance(number, int):
             raise UsageError(f"cannot create topic {name!r}: {what} is a whole number, not {number!r}")
     try:
-        create_planned(cluster, [plan_topic(cluster, name, partition_count, replication_factor, {}, configs)])
+        plan = plan_topic(cluster, name, partition_count, replication_factor, {}, configs)
+        check_room(cluster, len(plan.replicas))
+        create_planned(cluster, [plan])
     except RequestRefused as refusal:
         raise UsageError(f"cannot create topic {name!r}: {refusal.reason}") from None
 
@@ -188,14 +202,16 @@ def create_checked(
 def create_automatically(cluster: Cluster, names: Iterable[str]) -> dict[str, ErrorCode]:
     """Make topics that a client asked about, with the broker's defaults; of those that are not made, why.
 
-    Those that are too many for one request are LEADER_NOT_AVAILABLE, upon which every client asks again.
+    Those that are too many for one request are LEADER_NOT_AVAILABLE, upon which every client asks again. A topic that
+    has more partitions by default than a request may make is made alone.
     """
     refused: dict[str, ErrorCode] = {}
     plans: list[TopicPlan] = []
     beside: dict[str, str] = {}
     count = 0
+    each = cluster.settings["num.partitions"]
     for name in names:
-        if count >= MOST_MADE_BY_METADATA:
+        if count and count + each > MOST_MADE_BY_METADATA:
             refused[name] = ErrorCode.LEADER_NOT_AVAILABLE
             continue
         try:
@@ -203,6 +219,7 @@ def create_automatically(cluster: Cluster, names: Iterable[str]) -> dict[str, Er
                 cluster.create_offsets_topic()
                 continue
             plan = plan_topic(cluster, name, -1, -1, {}, {}, beside)
+            check_room(cluster, count + len(plan.replicas))
         except RequestRefused as refusal:
             refused[name] = refusal.code
         else:

@@ -87,6 +87,11 @@ class _Work:
         self.failed = failed
 
 
+def _one(step: Callable[[], None]) -> Generator[None]:
+    step()
+    yield
+
+
 class Turns:
     """Owned by the event loop's thread. ``rested`` is told of a share, how long its step was and how long it rests."""
 
@@ -183,6 +188,10 @@ class Turns:
     def add(self, share: Share, steps: Steps, failed: Callable[[], None] | None = None) -> None:
         """Let the work wait in line."""
         self._stand_in_line(_Work(share, steps, failed))
+
+    def later(self, share: Share, step: Callable[[], None]) -> None:
+        """Let a single step wait in line."""
+        self.add(share, _one(step))
 
     def stop(self) -> None:
         """Drop what waits: nobody is answered any more."""

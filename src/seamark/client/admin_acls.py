@@ -23,6 +23,10 @@ from seamark.wire.messages.create_acls import CreateAclsRequest, CreateAclsReque
 from seamark.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter, DeleteAclsResponse
 from seamark.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
+# Half of what Kafka's controller takes in one request. A filter may mean many rules.
+_CREATED_AT_ONCE = 5_000
+_FILTERS_AT_ONCE = 1_000
+
 
 async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadline) -> list[Acl]:
     """The rules that match a filter."""
@@ -87,7 +91,10 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
             for rule, each in zip(some, response.results, strict=False)
         }
 
-    return await settle(asked, attempt, operation="creating access rules", config=network.config, deadline=deadline)
+    return await settle(
+        asked, attempt, operation="creating access rules", config=network.config, deadline=deadline,
+        at_once=_CREATED_AT_ONCE,
+    )  # fmt: skip
 
 
 async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: Deadline) -> Results[Acl, list[Acl]]:
@@ -127,7 +134,10 @@ async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: 
             ]  # fmt: skip
         return answers
 
-    return await settle(asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline)
+    return await settle(
+        asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline,
+        at_once=_FILTERS_AT_ONCE,
+    )  # fmt: skip
 
 
 def _acl(resource: int, name: str, pattern: int, principal: str, host: str, operation: int, permission: int) -> Acl:

@@ -34,6 +34,10 @@ M = TypeVar("M", bound=Message)
 
 _BROKER_KINDS = ("broker", "broker_logger")
 _DEFAULT_SOURCE = 5
+# Each is answered with some thirty settings.
+_DESCRIBED_AT_ONCE = 2_500
+# Half of what Kafka's controller takes in one request.
+_CHANGED_AT_ONCE = 5_000
 
 
 async def describe_configs(
@@ -67,7 +71,10 @@ async def describe_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(asked, attempt, operation="describing configs", config=network.config, deadline=deadline)
+    return await settle(
+        asked, attempt, operation="describing configs", config=network.config, deadline=deadline,
+        at_once=_DESCRIBED_AT_ONCE,
+    )  # fmt: skip
 
 
 def _entry(config: describe_api.DescribeConfigsResponseConfig) -> ConfigEntry:
@@ -116,7 +123,10 @@ async def alter_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(wanted, attempt, operation="altering configs", config=network.config, deadline=deadline)
+    return await settle(
+        wanted, attempt, operation="altering configs", config=network.config, deadline=deadline,
+        at_once=_CHANGED_AT_ONCE, weigh=lambda resource: 1 + len(wanted[resource]),
+    )  # fmt: skip
 
 
 def _change(change: ConfigChange | str | None) -> ConfigChange:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from seamark.client.admin_retries import MOST_AT_ONCE, in_parts
 from seamark.client.coordinators import BATCHED, coordinators_of, find_coordinator_request
 from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, CoordinatorMoved, NetworkError, broker_error
@@ -22,9 +23,6 @@ V = TypeVar("V")
 
 # Asks one coordinator about some of its groups.
 AskNode = Callable[[Node, list[str]], Awaitable[dict[str, V | ClientError]]]
-
-# Keys of one FindCoordinator request; brokers bound what a request may hold.
-_ASKED_AT_ONCE = 10_000
 
 
 class GroupCoordinators:
@@ -42,9 +40,15 @@ class GroupCoordinators:
         self._nodes.pop(group_id, None)
 
     async def ask(
-        self, groups: Sequence[str], ask: AskNode[V], deadline: Deadline, *, at_once: int
+        self,
+        groups: Sequence[str],
+        ask: AskNode[V],
+        deadline: Deadline,
+        *,
+        at_once: int,
+        weigh: Callable[[str], int] | None = None,
     ) -> dict[str, V | ClientError]:
-        """Ask each group's coordinator, up to ``at_once`` groups in a request.
+        """Ask each group's coordinator, up to ``at_once`` groups in a request, or so many that weigh as much.
 
         A coordinator that moved is forgotten.
         """
@@ -66,11 +70,7 @@ class GroupCoordinators:
                     self._nodes.pop(group_id, None)
                 return dict.fromkeys(some, error)
 
-        parts = [
-            ask_one(node, some[start : start + at_once])
-            for node, some in per_node.items()
-            for start in range(0, len(some), at_once)
-        ]
+        parts = [ask_one(node, part) for node, some in per_node.items() for part in in_parts(some, at_once, weigh)]
         for found_answers in await asyncio.gather(*parts):
             answers.update(found_answers)
         for group_id, answer in answers.items():
@@ -95,8 +95,7 @@ class GroupCoordinators:
         connection = await self._network.any_connection(deadline)
         assert connection.versions is not None
         batched = connection.versions.has(FindCoordinatorRequest, least=BATCHED)
-        size = _ASKED_AT_ONCE if batched else 1
-        batches = [groups[start : start + size] for start in range(0, len(groups), size)]
+        batches = in_parts(groups, MOST_AT_ONCE if batched else 1)
         answers = await asyncio.gather(*(self._look_up_batch(batch, deadline, batched) for batch in batches))
         return {group_id: answer for part in answers for group_id, answer in part.items()}
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from seamark.client.admin_arguments import read_addresses, read_by_address, read_group_id, read_names
 from seamark.client.admin_coordinators import AskNode, GroupCoordinators
 from seamark.client.admin_results import Results
-from seamark.client.admin_retries import settle
+from seamark.client.admin_retries import MOST_AT_ONCE, settle
 from seamark.client.admin_types import OFFSET_SPECS, ListedOffset, number_of
 from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, broker_error
@@ -37,8 +37,9 @@ from seamark.wire.offset_commit_records import LARGEST_PARTITION
 
 # The first OffsetFetch that carries many groups.
 _BATCHED = 8
-# Groups in one OffsetFetch request; an answer's size is bounded by the wire layer's own limit on elements.
-_FETCHED_AT_ONCE = 10_000
+# What one OffsetCommit or OffsetDelete makes the coordinator write: half of what Kafka takes as one batch by default.
+_WRITTEN_AT_ONCE = 500_000
+_RECORD_BYTES = 100
 
 GroupPartitions = Mapping[str, Iterable[TopicPartition] | None]
 OffsetSpec = str | int
@@ -67,7 +68,7 @@ async def list_group_offsets(
     fetching = _Fetch(network, asked, require_stable, deadline)
 
     async def attempt(names: Sequence[str]) -> dict[str, dict[TopicPartition, Offset] | ClientError]:
-        return await coordinators.ask(names, fetching.ask, deadline, at_once=_FETCHED_AT_ONCE)
+        return await coordinators.ask(names, fetching.ask, deadline, at_once=MOST_AT_ONCE, weigh=fetching.weigh)
 
     return await settle(asked, attempt, operation="reading committed offsets", config=network.config, deadline=deadline)
 
@@ -84,6 +85,10 @@ class _Fetch:
         self._asked = asked
         self._require_stable = require_stable
         self._deadline = deadline
+
+    def weigh(self, group_id: str) -> int:
+        topics = self._asked[group_id]
+        return 1 if topics is None else 1 + sum(len(indexes) + 1 for indexes in topics.values())
 
     async def ask(self, node: Node, groups: list[str]) -> dict[str, dict[TopicPartition, Offset] | ClientError]:
         connection = await self._network.connection_to(node.id).ready(self._deadline)
@@ -181,7 +186,17 @@ async def alter_group_offsets(
 
         return await _of_one_group(coordinators, group_id, partitions, ask, deadline)
 
-    return await settle(wanted, attempt, operation="altering offsets", config=network.config, deadline=deadline)
+    def weigh(partition: TopicPartition) -> int:
+        return _stored_bytes(group_id, partition) + len(wanted[partition].metadata.encode("utf-8", "replace"))
+
+    return await settle(
+        wanted, attempt, operation="altering offsets", config=network.config, deadline=deadline,
+        at_once=_WRITTEN_AT_ONCE, weigh=weigh,
+    )  # fmt: skip
+
+
+def _stored_bytes(group_id: str, partition: TopicPartition) -> int:
+    return _RECORD_BYTES + len(group_id.encode("utf-8", "replace")) + len(partition.topic.encode("utf-8", "replace"))
 
 
 def _commit_of(index: int, offset: Offset) -> commit_api.OffsetCommitRequestPartition:
@@ -223,7 +238,10 @@ async def delete_group_offsets(
 
         return await _of_one_group(coordinators, group_id, some, ask, deadline)
 
-    return await settle(asked, attempt, operation="deleting offsets", config=network.config, deadline=deadline)
+    return await settle(
+        asked, attempt, operation="deleting offsets", config=network.config, deadline=deadline,
+        at_once=_WRITTEN_AT_ONCE, weigh=lambda partition: _stored_bytes(group_id, partition),
+    )  # fmt: skip
 
 
 async def _of_one_group(

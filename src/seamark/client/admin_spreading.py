@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from seamark.client.admin_retries import MOST_AT_ONCE
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError
 from seamark.client.network import NetworkClient
@@ -43,18 +44,21 @@ async def _until_known_by(
 ) -> None:
     missing = list(least_partitions)
     while not patience.is_over:
+        asked = missing[:MOST_AT_ONCE]
         request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in missing], allow_auto_topic_creation=False
+            topics=[MetadataRequestTopic(name=name) for name in asked], allow_auto_topic_creation=False
         )
         try:
             answer = await network.send(broker, request, MetadataResponse, deadline=patience, min_version=4)
         except ClientError:
             return
         answered = {topic.name: topic for topic in answer.topics}
-        missing = [name for name in missing if name in answered and _is_to_come(answered[name], least_partitions[name])]
+        to_come = [name for name in asked if name in answered and _is_to_come(answered[name], least_partitions[name])]
+        missing = to_come + missing[MOST_AT_ONCE:]
         if not missing:
             return
-        await asyncio.sleep(patience.at_most(_PAUSE_S))
+        if to_come:
+            await asyncio.sleep(patience.at_most(_PAUSE_S))
 
 
 def _is_to_come(topic: MetadataResponseTopic, least: int) -> bool:

@@ -33,6 +33,11 @@ from seamark.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
+# Topics, partitions and settings that one request makes or removes: half of what Kafka's controller takes. How many
+# partitions a topic gets that leaves it to the broker is not known here.
+_CHANGED_AT_ONCE = 5_000
+_PARTITIONS_BY_DEFAULT = 10
+
 
 async def fetch_topics(
     network: NetworkClient, names: Iterable[str] | None, deadline: Deadline
@@ -90,10 +95,19 @@ async def create_topics(
             for each in response.topics
         }
 
-    made = await settle(by_name, attempt, operation="creating topics", config=network.config, deadline=deadline)
+    made = await settle(
+        by_name, attempt, operation="creating topics", config=network.config, deadline=deadline,
+        at_once=_CHANGED_AT_ONCE, weigh=lambda name: _weight_of(by_name[name]),
+    )  # fmt: skip
     if not validate_only:
         await until_known(network, dict.fromkeys(made, 1), deadline)
     return made
+
+
+def _weight_of(topic: NewTopic) -> int:
+    replicas = sum(map(len, topic.assignments.values()))
+    partitions = _PARTITIONS_BY_DEFAULT if topic.partitions < 0 else topic.partitions
+    return 1 + max(partitions, len(topic.assignments) + replicas) + len(topic.config)
 
 
 def _new_topic(topic: NewTopic) -> create_api.CreateTopicsRequestTopic:
@@ -132,7 +146,9 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
             if each.name is not None
         }
 
-    return await settle(asked, attempt, operation="deleting topics", config=network.config, deadline=deadline)
+    return await settle(
+        asked, attempt, operation="deleting topics", config=network.config, deadline=deadline, at_once=_CHANGED_AT_ONCE
+    )
 
 
 async def create_partitions(
@@ -158,7 +174,10 @@ async def create_partitions(
             for each in response.results
         }
 
-    grown = await settle(counts, attempt, operation="adding partitions", config=network.config, deadline=deadline)
+    grown = await settle(
+        counts, attempt, operation="adding partitions", config=network.config, deadline=deadline,
+        at_once=_CHANGED_AT_ONCE, weigh=lambda name: max(1, counts[name]),
+    )  # fmt: skip
     if not validate_only:
         await until_known(network, {name: counts[name] for name in grown}, deadline)
     return grown

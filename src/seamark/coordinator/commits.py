@@ -39,11 +39,12 @@ def commit(state: ShardState, command: CommitOffsets, token: Token, now_ms: int,
     refusal: ErrorCode | None = None
     records: list[Record] = []
     partition_count = state.partition_count
+    forgetting = state.forgetting
     safe_length = state.settings.metadata_max_bytes // 2
     expire_ms = _expiry(command.retention_ms, now_ms)
     times_ms = command.commit_times_ms
     for topic, partitions in command.topics:
-        count = partition_count(topic) or 0
+        count = 0 if topic in forgetting else partition_count(topic) or 0
         codes: list[tuple[int, ErrorCode]] = []
         reply.topics.append((topic, codes))
         for partition, offset, leader_epoch, metadata in partitions:
@@ -79,9 +80,10 @@ def commit_again(state: ShardState, command: CommitAgain, token: Token, now_ms: 
     pattern = command.pattern
     group = state.groups.get(pattern.group_id)
     partition_count = state.partition_count
+    forgetting = state.forgetting
     is_plain = group is not None and pattern.longest_metadata <= state.settings.metadata_max_bytes
     for topic, least in pattern.partition_counts:
-        if (partition_count(topic) or 0) < least:
+        if (partition_count(topic) or 0) < least or topic in forgetting:
             is_plain = False
     if group is None or not is_plain or _refusal(state, group, pattern, now_ms, effects) is not _NONE:
         commit(state, command.spelled_out(), token, now_ms, effects)

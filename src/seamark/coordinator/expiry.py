@@ -7,43 +7,86 @@ offset with a commit on its way to the log is left for the next check.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
 
-from seamark.coordinator.deletions import bury_removed, spare_removed, unsettled_offsets
 from seamark.coordinator.effects import Effects
 from seamark.coordinator.groups import Group
-from seamark.coordinator.pending import Pending
-from seamark.coordinator.records import NO_EXPIRY, GroupRemoved, OffsetCommitted, OffsetRemoved, Record
+from seamark.coordinator.records import NO_EXPIRY, GroupRemoved, OffsetCommitted, OffsetRemoved
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
+from seamark.coordinator.sweeps import Sweep, begin_sweep
 from seamark.coordinator.timers import arm_expiry
 from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
-# Tombstones per append: about 100 bytes each, so a batch stays far below Kafka's default limit of 1 MiB.
-_RECORDS_PER_APPEND = 1000
-
 
 def fire_expiry_timer(state: ShardState, now_ms: int, effects: Effects) -> None:
-    """Check every group once and arm the next check."""
+    """Begin to check every group, unless the last check is still under way, and arm the next check."""
     arm_expiry(state, now_ms + state.settings.retention_check_interval_ms, effects)
-    unsettled = unsettled_offsets(state)
-    batch = _Batch(state, now_ms, effects)
-    for group in list(state.groups.values()):
-        if group.is_being_removed:
-            continue
-        waiting = unsettled.get(group.group_id, ())
-        expired = [
-            OffsetRemoved(group.group_id, record.topic, record.partition)
-            for record in group.offsets.values()
-            if _is_expired(group, record, state.settings.retention_ms, now_ms)
-            and (record.topic, record.partition) not in waiting
-        ]
-        for record in expired:
-            batch.add(record, group)
-        if _is_abandoned(group, len(expired), waiting):
-            batch.add(GroupRemoved(group.group_id), group)
-    batch.send()
+    if not state.is_checking_expiry:
+        state.is_checking_expiry = True
+        begin_sweep(state, _ExpiryCheck(state), now_ms, effects)
+
+
+class _ExpiryCheck(Sweep):
+    """One check of all groups; tombstones that are refused are found by the next one."""
+
+    def __init__(self, state: ShardState) -> None:
+        super().__init__(state)
+        self._offsets_removed = 0
+        self._groups_removed = 0
+
+    def _walk(self, state: ShardState) -> Iterator[None]:
+        retention_ms = state.settings.retention_ms
+        for group in list(state.groups.values()):
+            if self.is_full:
+                yield
+            if not self.still_there(group):
+                continue
+            self.look()
+            expired_count = 0
+            for record in list(group.offsets.values()):
+                if self.is_full:
+                    yield
+                    if not self.still_there(group):
+                        break
+                    # Those of the parts before are gone from the group.
+                    expired_count = 0
+                self.look()
+                if _is_expired(group, record, retention_ms, self.now_ms) and self._is_settled(group, record):
+                    self.remove(OffsetRemoved(group.group_id, record.topic, record.partition), group)
+                    expired_count += 1
+            else:
+                if self._is_abandoned(group, expired_count):
+                    self.remove(GroupRemoved(group.group_id), group)
+
+    def _is_settled(self, group: Group, record: OffsetCommitted) -> bool:
+        """Whether the record still is the group's last word on its partition."""
+        key = (record.topic, record.partition)
+        return group.offsets.get(key) is record and key not in self.unsettled.get(group.group_id, ())
+
+    def _is_abandoned(self, group: Group, expired_count: int) -> bool:
+        return (
+            group.state is State.EMPTY
+            and not group.pending
+            and group.group_id not in self.unsettled
+            and expired_count == len(group.offsets)
+        )
+
+    def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
+        self._state.counters.offset_expirations += offset_count
+        self._offsets_removed += offset_count
+        self._groups_removed += len(removed)
+
+    def on_finished(self, effects: Effects) -> None:
+        self._state.is_checking_expiry = False
+        if self._offsets_removed or self._groups_removed:
+            offsets, groups = counted(self._offsets_removed, "expired offset"), counted(self._groups_removed, "group")
+            effects.info("expired", "", f"removed {offsets} and {groups} without members or offsets")
+
+    def on_stopped(self, code: ErrorCode, effects: Effects) -> None:
+        self.on_finished(effects)
+        effects.warn("expiry_not_stored", "", f"could not write {len(self.records)} tombstones: {code}")
 
 
 def _is_expired(group: Group, record: OffsetCommitted, retention_ms: int, now_ms: int) -> bool:
@@ -69,57 +112,3 @@ def _base_ms(group: Group, record: OffsetCommitted) -> int | None:
     ):
         return record.commit_ms
     return None
-
-
-def _is_abandoned(group: Group, expired_count: int, waiting: Collection[tuple[str, int]]) -> bool:
-    return group.state is State.EMPTY and not group.pending and not waiting and expired_count == len(group.offsets)
-
-
-class _Batch:
-    """Tombstones collected into appends of bounded size."""
-
-    def __init__(self, state: ShardState, now_ms: int, effects: Effects) -> None:
-        self.state = state
-        self.now_ms = now_ms
-        self.effects = effects
-        self.records: list[Record] = []
-        self.groups: dict[str, Group] = {}
-
-    def add(self, record: Record, group: Group) -> None:
-        self.records.append(record)
-        self.groups[group.group_id] = group
-        if len(self.records) >= _RECORDS_PER_APPEND:
-            self.send()
-
-    def send(self) -> None:
-        if not self.records:
-            return
-        removed = [self.groups[record.group_id] for record in self.records if type(record) is GroupRemoved]
-        ticket = self.state.append(_StoredExpiry(removed, self.records, self.now_ms), self.effects)
-        for group in self.groups.values():
-            group.last_ticket = ticket
-        for group in removed:
-            group.is_being_removed = True
-        self.records = []
-        self.groups = {}
-
-
-class _StoredExpiry(Pending):
-    """Tombstones of expired offsets and groups on their way to the log; refused ones are found by the next check."""
-
-    __slots__ = ("removed",)
-
-    def __init__(self, removed: list[Group], records: list[Record], now_ms: int) -> None:
-        super().__init__(records, now_ms)
-        self.removed = removed
-
-    def on_stored(self, state: ShardState, now_ms: int, effects: Effects) -> None:
-        count = sum(type(record) is OffsetRemoved for record in self.records)
-        state.counters.offset_expirations += count
-        bury_removed(state, self.removed, now_ms, effects)
-        offsets, groups = counted(count, "expired offset"), counted(len(self.removed), "group")
-        effects.info("expired", "", f"removed {offsets} and {groups} without members or offsets")
-
-    def on_failed(self, state: ShardState, code: ErrorCode, _now_ms: int, effects: Effects) -> None:
-        spare_removed(state, self.removed)
-        effects.warn("expiry_not_stored", "", f"could not write {len(self.records)} tombstones: {code}")

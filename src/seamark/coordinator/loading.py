@@ -7,12 +7,15 @@ late outcomes of old appends then find no ticket.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from seamark.coordinator.effects import Cancel, Effects
+from seamark.coordinator.groups import Group
 from seamark.coordinator.members import NEVER_MS
 from seamark.coordinator.pending_members import forget_pending_member
 from seamark.coordinator.rebalancing import answer_join, answer_sync, prepare_rebalance
 from seamark.coordinator.replies import JoinReply, SyncReply
-from seamark.coordinator.shard_state import APPEND_TIMER, ShardState
+from seamark.coordinator.shard_state import APPEND_TIMER, SWEEP_TIMER, ShardState
 from seamark.coordinator.states import State
 from seamark.coordinator.timers import (
     EXPIRY_TIMER,
@@ -25,21 +28,48 @@ from seamark.coordinator.timers import (
 from seamark.counts import counted
 from seamark.wire.error_codes import ErrorCode
 
+_GROUPS_AT_ONCE = 1000
 
-def revive_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
-    """Make the replayed groups live."""
+
+class Revival:
+    """Makes the replayed groups live: some at a time, and at the end the clock starts for all members."""
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+        self._left = iter(list(state.groups.items()))
+        self._with_members: list[Group] = []
+
+    def take(self, count: int) -> bool:
+        """Revive so many groups; whether there may be more."""
+        groups = self._state.groups
+        part = list(islice(self._left, count))
+        for group_id, group in part:
+            group.revive()
+            if not group.has_substance:
+                del groups[group_id]
+            elif group.members:
+                self._with_members.append(group)
+        return bool(part)
+
+    def finish(self, now_ms: int, effects: Effects) -> None:
+        while self.take(_GROUPS_AT_ONCE):
+            pass
+        for group in self._with_members:
+            _expect_members(self._state, group, now_ms, effects)
+        _tell_loaded(self._state, now_ms, effects)
+
+
+def _expect_members(state: ShardState, group: Group, now_ms: int, effects: Effects) -> None:
     limit = state.settings.max_group_size
-    for group_id, group in list(state.groups.items()):
-        group.revive()
-        if not group.has_substance:
-            del state.groups[group_id]
-            continue
-        for member in group.members.values():
-            restart_session(state, group, member, now_ms, effects)
-            state.member_bytes.loaded(member)
-        if len(group.members) > limit:
-            reason = f"loaded with {counted(len(group.members), 'member')}, {limit} are allowed"
-            prepare_rebalance(state, group, reason, now_ms, effects)
+    for member in group.members.values():
+        restart_session(state, group, member, now_ms, effects)
+        state.member_bytes.loaded(member)
+    if len(group.members) > limit:
+        reason = f"loaded with {counted(len(group.members), 'member')}, {limit} are allowed"
+        prepare_rebalance(state, group, reason, now_ms, effects)
+
+
+def _tell_loaded(state: ShardState, now_ms: int, effects: Effects) -> None:
     arm_expiry(state, now_ms + state.settings.retention_check_interval_ms, effects)
     effects.info(
         "loaded", "", f"loaded {counted(len(state.groups), 'group')} from __consumer_offsets-{state.partition}"
@@ -52,6 +82,13 @@ def give_up_groups(state: ShardState, now_ms: int, effects: Effects) -> None:
         pending.on_unloaded(code, effects)
         for waiter in pending.waiters or ():
             waiter.give_up(effects)
+    for sweep in state.sweeps:
+        sweep.on_unloaded(code, effects)
+    if state.sweeps:
+        state.sweeps.clear()
+        effects.timers.append(Cancel((state.partition, SWEEP_TIMER, "", "")))
+    state.is_checking_expiry = False
+    state.forgetting.clear()
     state.in_flight.clear()
     state.oldest_ticket = state.next_ticket
     for group in state.groups.values():

@@ -104,17 +104,19 @@ def settle_failed(state: ShardState, ticket: int, code: ErrorCode, now_ms: int, 
 
 def _point_to_newest(state: ShardState, failed: Pending, ticket: int) -> None:
     """Let stable fetches of the groups concerned wait for what is still under way."""
-    for group_id in {record.group_id for record in failed.records}:
-        group = state.groups.get(group_id)
-        if group is not None and group.last_ticket == ticket:
-            group.last_ticket = max(
-                (
-                    other
-                    for other, pending in state.in_flight.items()
-                    if any(record.group_id == group_id for record in pending.records)
-                ),
-                default=-1,
-            )
+    concerned = {
+        group.group_id: group
+        for group_id in {record.group_id for record in failed.records}
+        if (group := state.groups.get(group_id)) is not None and group.last_ticket == ticket
+    }
+    for group in concerned.values():
+        group.last_ticket = -1
+    if concerned:
+        for other, pending in state.in_flight.items():
+            for record in pending.records:
+                found = concerned.get(record.group_id)
+                if found is not None:
+                    found.last_ticket = max(found.last_ticket, other)
 
 
 def fire_append_timer(state: ShardState, now_ms: int, effects: Effects) -> None:

@@ -101,6 +101,9 @@ class Coordinator:
     def replay(self, partition: int, records: Iterable[Record]) -> None:
         self.shard(partition).replay(records)
 
+    def revive(self, partition: int, count: int) -> bool:
+        return self.shard(partition).revive(count)
+
     def finish_load(self, partition: int, now_ms: int) -> Effects:
         return self.shard(partition).finish_load(now_ms)
 

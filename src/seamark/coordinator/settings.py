@@ -38,6 +38,8 @@ class Settings:
     metadata_max_bytes: int = _setting("offset.metadata.max.bytes", 4096, 0)
     # Not a Kafka key: a joiner that has no id yet cannot send heartbeats, so it is given this long (D31).
     new_member_timeout_ms: int = 300_000
+    # Nor is this one: how many offsets a removal of many looks at and removes before others have their turn.
+    sweep_size: int = 1000
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -34,7 +34,7 @@ from seamark.coordinator.groups import Group
 from seamark.coordinator.heartbeats import fire_session_timer, heartbeat
 from seamark.coordinator.joining import join
 from seamark.coordinator.leaving import leave
-from seamark.coordinator.loading import give_up_groups, revive_groups
+from seamark.coordinator.loading import Revival, give_up_groups
 from seamark.coordinator.member_bytes import MemberBytes
 from seamark.coordinator.metrics import gauges
 from seamark.coordinator.pending import fire_append_timer, settle_failed, settle_stored
@@ -43,7 +43,15 @@ from seamark.coordinator.records import Record, RecordKey
 from seamark.coordinator.refusals import invalidity, refuse
 from seamark.coordinator.replay import replay, stored_state
 from seamark.coordinator.settings import Settings
-from seamark.coordinator.shard_state import APPEND_TIMER, MakeId, PartitionCount, PendingMembers, ShardState
+from seamark.coordinator.shard_state import (
+    APPEND_TIMER,
+    SWEEP_TIMER,
+    MakeId,
+    PartitionCount,
+    PendingMembers,
+    ShardState,
+)
+from seamark.coordinator.sweeps import fire_sweep_timer
 from seamark.coordinator.syncing import fire_sync_timer, sync
 from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.views import describe, list_groups
@@ -87,7 +95,7 @@ class Shard:
     is unloaded: ``load`` it first.
     """
 
-    __slots__ = ("_state", "status")
+    __slots__ = ("_revival", "_state", "status")
 
     def __init__(
         self,
@@ -104,6 +112,7 @@ class Shard:
         self._state = ShardState(partition, settings, partition_count, make_id, member_bytes, pending_members)
         member_bytes.count_shard(self._state)
         self.status = Status.UNLOADED
+        self._revival: Revival | None = None
 
     @property
     def partition(self) -> int:
@@ -168,6 +177,8 @@ class Shard:
             fire_append_timer(state, now_ms, effects)
         elif kind == EXPIRY_TIMER:
             fire_expiry_timer(state, now_ms, effects)
+        elif kind == SWEEP_TIMER:
+            fire_sweep_timer(state, now_ms, effects)
         else:
             group = state.groups.get(group_id)
             if group is None:
@@ -192,7 +203,19 @@ class Shard:
         """Apply records read from the log, oldest first; any number of calls while loading."""
         if self.status is not Status.LOADING:
             raise UsageError(f"offsets partition {self.partition} is {self.status.value}, only a loading one replays")
+        self._revival = None
         replay(self._state.groups, records)
+
+    def revive(self, count: int) -> bool:
+        """After the last ``replay``: make so many groups ready, and tell whether there may be more.
+
+        What is not ready yet ``finish_load`` makes ready, all at once.
+        """
+        if self.status is not Status.LOADING:
+            raise UsageError(f"offsets partition {self.partition} is {self.status.value}, no load is under way")
+        if self._revival is None:
+            self._revival = Revival(self._state)
+        return self._revival.take(count)
 
     def finish_load(self, now_ms: int) -> Effects:
         """The log is read to its end: serve the groups."""
@@ -200,7 +223,8 @@ class Shard:
             raise UsageError(f"offsets partition {self.partition} is {self.status.value}, no load is under way")
         self.status = Status.ACTIVE
         effects = Effects()
-        revive_groups(self._state, now_ms, effects)
+        revival, self._revival = self._revival or Revival(self._state), None
+        revival.finish(now_ms, effects)
         return effects
 
     def load(self, records: Iterable[Record], now_ms: int) -> Effects:
@@ -212,6 +236,7 @@ class Shard:
     def unload(self, now_ms: int) -> Effects:
         """Give the partition up, from whatever status: every waiting request is answered NOT_COORDINATOR."""
         effects = Effects()
+        self._revival = None
         give_up_groups(self._state, now_ms, effects)
         self.status = Status.UNLOADED
         return effects
@@ -224,6 +249,11 @@ class Shard:
     def groups(self) -> dict[str, Group]:
         """The live groups by id, to be read only."""
         return self._state.groups
+
+    @property
+    def has_sweeps(self) -> bool:
+        """Whether a removal can go on at once: firing the sweep timer takes its next step."""
+        return bool(self._state.sweeps)
 
     @property
     def tickets_in_flight(self) -> list[int]:

@@ -6,6 +6,7 @@ waits for it. So the state is at every moment that of a prefix of the log, and s
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from seamark.coordinator.settings import Settings
 if TYPE_CHECKING:
     from seamark.coordinator.member_bytes import MemberBytes
     from seamark.coordinator.pending import Pending
+    from seamark.coordinator.sweeps import Sweep
 
 # Answers how many partitions a topic has, None for a topic that does not exist (F26).
 PartitionCount = Callable[[str], int | None]
@@ -25,6 +27,8 @@ PartitionCount = Callable[[str], int | None]
 MakeId = Callable[[], str]
 
 APPEND_TIMER = "append"
+# Fired after others have had their turn, and not at a time of its own.
+SWEEP_TIMER = "sweep"
 
 
 class PendingMembers:
@@ -43,8 +47,10 @@ class ShardState:
     __slots__ = (
         "append_timer_ms",
         "counters",
+        "forgetting",
         "groups",
         "in_flight",
+        "is_checking_expiry",
         "make_id",
         "member_bytes",
         "next_ticket",
@@ -53,6 +59,7 @@ class ShardState:
         "partition_count",
         "pending_members",
         "settings",
+        "sweeps",
     )
 
     def __init__(
@@ -78,6 +85,11 @@ class ShardState:
         self.oldest_ticket = 0
         # The deadline at which the shell was told to look after late appends and the fetches that wait for them.
         self.append_timer_ms = NEVER_MS
+        # Removals whose next step can be taken; those that wait for the log are not among them.
+        self.sweeps: deque[Sweep] = deque()
+        self.is_checking_expiry = False
+        # Deleted topics whose offsets were not all found yet, each with the number of its removals.
+        self.forgetting: Counter[str] = Counter()
 
     def append(self, pending: Pending, effects: Effects) -> int:
         """Hand records to the log; the outcome settles ``pending``."""
@@ -96,5 +108,5 @@ class ShardState:
 
     def drop_if_hollow(self, group: Group) -> None:
         """Forget a group that was only made for an append which then failed, or for an id that nobody joined with."""
-        if not group.has_substance and group.last_ticket not in self.in_flight:
+        if not group.has_substance and not group.is_being_removed and group.last_ticket not in self.in_flight:
             self.groups.pop(group.group_id, None)

@@ -15,6 +15,7 @@ from seamark.coordinator import Coordinator, Effects, Settings
 from seamark.coordinator.effects import Append, Arm, TimerKey
 from seamark.coordinator.records import Record
 from seamark.coordinator.shard import Status
+from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.coordinator.stored import from_bytes, last_records, to_bytes
 from seamark.simulation.books import Batch
 from seamark.simulation.disk import Crashed, SimulatedDisk
@@ -30,6 +31,8 @@ from seamark.wire.records import Record as LogRecord
 from seamark.wire.records import encode_batch
 
 _LEADER_EPOCH = 0
+# How long the next step of a long removal may have to wait.
+_LONGEST_TURNS_MS = 1000
 
 MakeNetwork = Callable[[EventLoop, random.Random, list[Event], Callable[[Request], None]], Network]
 
@@ -297,7 +300,11 @@ class SimulatedBroker:
             if type(timer) is Arm:
                 self._timer_number += 1
                 self._timers[timer.key] = self._timer_number
-                self._loop.call_at(timer.deadline_ms - self.clock_error_ms, self._fire, timer.key, self._timer_number)
+                due_ms = timer.deadline_ms - self.clock_error_ms
+                if timer.key[1] == SWEEP_TIMER:
+                    # Others have their turn first, and they may be many.
+                    due_ms += int(self._rng.random() * _LONGEST_TURNS_MS)
+                self._loop.call_at(due_ms, self._fire, timer.key, self._timer_number)
             else:
                 self._timers.pop(timer.key, None)
 

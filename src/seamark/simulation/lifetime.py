@@ -106,6 +106,8 @@ class Lifetime:
             retention_check_interval_ms=5000 + int(rng.random() * 20_000),
             new_member_timeout_ms=20_000,
             max_group_size=self.scenario.max_group_size or 1000,
+            # So small that most removals are done in parts, with whatever happens in between.
+            sweep_size=3,
         )
 
     def _draw_log_settings(self) -> LogSettings:

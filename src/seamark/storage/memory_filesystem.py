@@ -62,6 +62,8 @@ class MemoryFilesystem:
 
     def __init__(self) -> None:
         self._directories: dict[str, dict[str, bytearray]] = {}
+        # By directory, the names of those in it.
+        self._below: dict[str, set[str]] = {}
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> MemoryFile:  # noqa: ARG002
         names, name = self._names(path)
@@ -76,10 +78,7 @@ class MemoryFilesystem:
         clean = _clean(directory)
         if clean not in self._directories:
             raise _missing(directory)
-        below = {
-            other[len(clean) + 1 :].partition("/")[0] for other in self._directories if other.startswith(f"{clean}/")
-        }
-        return sorted(below.union(self._directories[clean]))
+        return sorted({*self._below.get(clean, ()), *self._directories[clean]})
 
     def exists(self, path: str) -> bool:
         clean = _clean(path)
@@ -111,12 +110,17 @@ class MemoryFilesystem:
         clean = _clean(directory)
         while clean and clean not in self._directories:
             self._directories[clean] = {}
-            clean = clean.rpartition("/")[0]
+            clean, _, name = clean.rpartition("/")
+            self._below.setdefault(clean, set()).add(name)
 
     def remove_directory(self, directory: str) -> None:
         if self.list(directory):
             raise StorageFailed(directory, None, "the directory is not empty")
-        del self._directories[_clean(directory)]
+        clean = _clean(directory)
+        del self._directories[clean]
+        self._below.pop(clean, None)
+        parent, _, name = clean.rpartition("/")
+        self._below[parent].discard(name)
 
     def sync_directory(self, directory: str) -> None:
         if _clean(directory) not in self._directories:

@@ -25,8 +25,10 @@ from seamark.broker.handlers import (
     sync_group,
 )
 from seamark.broker.listener import Address, Listener
+from seamark.coordinator.commands import CommitOffsets, DeleteGroups, FetchOffsets
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
+from seamark.wire.messages.offset_delete import OffsetDeleteResponse
 from seamark.wire.schema import Message, Versions
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
 from tests.conformance.differential.script import build, plain
@@ -300,3 +302,51 @@ def test_a_commit_with_version_1_is_served_and_keeps_the_time_it_brings(
     )
     group = world.groups[0].coordinator.shards[world.groups[0].partition_for("g")].groups["g"]
     assert group.offsets["t", 0].commit_ms == (5 if is_kept else world.clock.now_ms())
+
+
+def test_an_offset_delete_of_many_partitions_is_asked_for_some_at_a_time(world: World) -> None:
+    world.create_topic("wide", 2500)
+    partitions = [{"partition_index": each} for each in range(2500)]
+    offsets = [(each, 1, -1, "") for each in range(2500)]
+    world.ask(CommitOffsets("g", [("wide", offsets)]))  # type: ignore[list-item]
+    world.settle()
+    runtime = world.groups[0]
+    asked: list[int] = []
+    submit = runtime.submit
+
+    def noting(command: Any, asker: Any) -> None:
+        asked.append(sum(len(each) for _, each in command.topics))
+        submit(command, asker)
+
+    runtime.submit = noting  # type: ignore[method-assign]
+    topics = [{"name": "wide", "partitions": partitions}, {"name": "t", "partitions": [{"partition_index": 5}]}]
+    answer = ask(world, offset_delete, 0, group_id="g", topics=topics)
+    runtime.submit = submit  # type: ignore[method-assign]
+    assert asked == [1000, 1000, 500]
+    found = {
+        (topic["name"], each["partition_index"]): each["error_code"]
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    }
+    assert answer["error_code"] == 0
+    assert found.pop(("t", 5)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(found) == 2500
+    assert set(found.values()) == {0}
+    assert world.ask(FetchOffsets("g")).reply.topics == []
+
+
+def test_an_offset_delete_that_is_refused_on_its_way_answers_the_refusal_alone(world: World) -> None:
+    world.create_topic("wide", 2500)
+    partitions = [{"partition_index": each} for each in range(2500)]
+    world.ask(CommitOffsets("g", [("wide", [(0, 1, -1, "")])]))  # type: ignore[list-item]
+    world.settle()
+    context = Context(0, None)
+    request = build(
+        api_named("OffsetDelete").request, {"group_id": "g", "topics": [{"name": "wide", "partitions": partitions}]}
+    )
+    assert offset_delete.handle(world.cluster.nodes[0], request, context) is None  # type: ignore[arg-type]
+    world.ask(DeleteGroups(["g"]))
+    world.settle()
+    assert context.answer == OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE) or (
+        context.answer == OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    )

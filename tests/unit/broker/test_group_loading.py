@@ -178,6 +178,7 @@ def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monke
     turns: list[object] = []
     queue = LoadQueue(
         lambda partition, records: replayed.append(len(records)),
+        lambda partition, count: False,
         lambda partition, _seconds: finished.append(partition),
         turns.append,
     )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from seamark.coordinator.commands import (
     CommitOffsets,
+    DeleteGroups,
     DescribeGroups,
     FetchOffsets,
     Heartbeat,
     ListGroups,
     OffsetToCommit,
+    SyncGroup,
 )
+from seamark.coordinator.loading import Revival
+from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.records import scan_batches
@@ -246,3 +251,88 @@ def test_the_answers_of_a_large_group_leave_in_several_turns() -> None:
         world.turn()
     assert answered == [0, 250, 500]
     assert all(each.reply.error is ErrorCode.NONE for each in asked)
+
+
+def wide_world(partitions: int) -> World:
+    """A group with offsets of so many partitions."""
+    world = World(settings={"offsets.retention.minutes": 1}).with_offsets_topic()
+    world.create_topic("wide", partitions)
+    committed = world.ask(CommitOffsets("g", [("wide", [(each, 1, -1, "") for each in range(partitions)])]))
+    world.settle()
+    assert set(codes(committed)) == {ErrorCode.NONE}
+    return world
+
+
+@pytest.mark.parametrize("way", ["the group is deleted", "its topic is deleted", "its offsets expire"])
+def test_many_offsets_are_removed_some_in_each_turn_of_the_loop(way: str) -> None:
+    world = wide_world(5000)
+    log = world.partition("g").log
+    begin = log.log_end
+    asked = None
+    if way == "the group is deleted":
+        asked = world.ask(DeleteGroups(["g"]))
+    elif way == "its topic is deleted":
+        world.cluster.delete_topics([world.cluster.topics["wide"]])
+    else:
+        world.clock.advance(700)
+        world.timers.fire_due()
+    written = [log.log_end]
+    while world.soon:
+        world.turn()
+        written.append(log.log_end)
+    assert written[-1] - begin >= 5000
+    assert max(after - before for before, after in pairwise(written)) <= 1000
+    assert asked is None or asked.reply.groups == [("g", ErrorCode.NONE)]
+    found = world.ask(FetchOffsets("g")).reply
+    assert found.topics == []
+
+
+def test_many_groups_are_loaded_some_in_each_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(settings={"offsets.topic.num.partitions": 1}).with_offsets_topic()
+    world.create_topic("t")
+    for number in range(900):
+        world.commit(f"g{number}", number)
+    world.settle()
+    revived: list[int] = []
+    original = Revival.take
+
+    def take(revival: Revival, count: int) -> bool:
+        revived.append(count)
+        return original(revival, count)
+
+    monkeypatch.setattr(Revival, "take", take)
+    runtime = world.groups[0]
+    runtime.hold(0)
+    runtime.release(0)
+    world.settle()
+    assert world.committed("g899") == 899
+    # The last one of them, when the load ends, finds nothing left to do.
+    assert len(revived) >= 900 / 200
+    assert max(revived[:-1]) <= 200
+
+
+def test_warnings_that_clients_cause_are_written_a_few_times(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(50):
+        joined = world.join(f"g{number}").reply
+        world.ask(SyncGroup(f"g{number}", joined.member_id, joined.generation, []))
+        world.settle()
+    lines = [record for record in caplog.records if getattr(record, "event", "") == "assignment_incomplete"]
+    assert len(lines) == LINES_OF_A_CAUSE
+    assert lines[0].levelno == logging.WARNING
+    assert lines[0].group == "g0"
+
+
+def test_what_is_being_removed_when_the_broker_stops_is_removed_before_it_does() -> None:
+    world = wide_world(5000)
+    runtime = world.groups[0]
+    world.cluster.delete_topics([world.cluster.topics["wide"]])
+    removed = world.ask(DeleteGroups(["g"]))
+    runtime.stop()
+    assert removed.reply.groups == [("g", ErrorCode.NONE)]
+    runtime.start()
+    topic = world.cluster.offsets_topic()
+    assert topic is not None
+    for partition in topic.partitions:
+        runtime.became_leader(partition)
+    world.settle()
+    assert world.ask(ListGroups()).reply.groups == []

@@ -164,6 +164,26 @@ def test_a_line_without_a_password_is_refused_by_its_number(tmp_path):
         Gatekeeper(None, {"seamark.users.file": str(users)})
 
 
+@pytest.mark.parametrize("again", ["alice:x", "alice:y", " alice : y"])
+def test_a_user_who_is_named_twice_is_refused_by_the_file_and_the_line(tmp_path, again):
+    users = tmp_path / "users"
+    users.write_text(f"alice:x\n# a comment\nbob:z\n{again}\n")
+    with pytest.raises(ConfigError, match="line 4 names the user 'alice' again, who is in line 1") as caught:
+        Gatekeeper(None, {"seamark.users.file": str(users)})
+    assert str(users) in str(caught.value)
+
+
+def test_a_user_with_two_passwords_in_two_places_is_refused_without_showing_them(tmp_path):
+    users = tmp_path / "users"
+    users.write_text(f"alice:{SECRET}\n")
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
+    with pytest.raises(ConfigError, match="line 1 gives the user 'alice' another password") as caught:
+        Gatekeeper(None, {"seamark.users.file": str(users), "sasl.jaas.config": jaas.format("third")})
+    assert SECRET not in str(caught.value)
+    assert "third" not in str(caught.value)
+    Gatekeeper(None, {"seamark.users.file": str(users), "sasl.jaas.config": jaas.format(SECRET)})
+
+
 def test_the_argument_and_the_settings_may_not_both_say_who_the_users_are():
     with pytest.raises(ConfigError, match="both"):
         Gatekeeper(Security(users={"alice": "x"}), {"sasl.jaas.config": JAAS})

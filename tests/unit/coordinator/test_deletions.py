@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.coordinator import DeleteGroups, DeleteOffsets, ForgetTopics
+from seamark.coordinator import DeleteGroups, DeleteOffsets, ForgetTopics, Settings, sweeps
 from seamark.coordinator.records import GroupRemoved, OffsetRemoved
 from seamark.wire.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, codes, subscription
@@ -15,7 +15,7 @@ def test_a_deleted_group_leaves_tombstones_for_its_offsets_and_itself():
     driver = Driver()
     driver.commit({("t", 1): 1, ("t", 0): 2})
     assert driver.delete_groups("g") == {"g": NONE}
-    assert driver.log[2:] == [OffsetRemoved("g", "t", 0), OffsetRemoved("g", "t", 1), GroupRemoved("g")]
+    assert driver.log[2:] == [OffsetRemoved("g", "t", 1), OffsetRemoved("g", "t", 0), GroupRemoved("g")]
     assert not driver.has_group()
     assert driver.shard.stored_state() == {}
     driver.reload()
@@ -230,3 +230,154 @@ def test_an_unload_answers_deletions_under_way():
     token = driver.send(DeleteGroups(["g"]))
     driver.carry_out(driver.shard.unload(0))
     assert driver.reply(token).groups == [("g", ErrorCode.NOT_COORDINATOR)]
+
+
+def wide_driver(offsets: int = 25) -> Driver:
+    """A shard that removes ten offsets at a time, with one group of many offsets."""
+    driver = Driver(Settings(sweep_size=10))
+    driver.topics["wide"] = 100
+    driver.commit({("wide", each): 1 for each in range(offsets)})
+    return driver
+
+
+# covers: F29
+def test_a_large_group_is_deleted_in_parts_and_its_own_tombstone_is_the_last():
+    driver = wide_driver()
+    driver.hold_appends()
+    token = driver.send(DeleteGroups(["g"]))
+    parts = []
+    while driver.waiting:
+        assert len(driver.waiting) == 1
+        parts.append(driver.waiting[0].records)
+        assert driver.is_waiting(token)
+        assert driver.commit_code(offset=3) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        driver.acknowledge(1)
+        driver.advance(0)
+    assert driver.reply(token).groups == [("g", NONE)]
+    assert max(map(len, parts)) <= 10
+    records = [record for part in parts for record in part]
+    assert len(records) == 26
+    assert records[-1] == GroupRemoved("g")
+    assert driver.shard.stored_state() == {}
+    assert driver.shard.counters()["offset-deletion-count"] == 25
+
+
+# covers: F15
+@pytest.mark.parametrize("part", range(4))
+def test_a_crash_between_two_parts_leaves_the_group_with_the_offsets_that_are_left(part):
+    driver = wide_driver()
+    driver.commit_code(group_id="other")
+    driver.hold_appends()
+    driver.send(DeleteGroups(["g"]))
+    for _ in range(part):
+        driver.acknowledge(1)
+        driver.advance(0)
+    removed = sum(type(record) is OffsetRemoved for record in driver.log)
+    assert removed < 25
+    driver.reload()
+    driver.is_holding = False
+    assert driver.list_groups() == {"g": "Empty", "other": "Empty"}
+    assert len(driver.fetch_all()) == 25 - removed
+    token = driver.send(DeleteGroups(["g"]))
+    driver.advance(0)
+    assert driver.reply(token).groups == [("g", NONE)]
+    assert driver.list_groups() == {"other": "Empty"}
+
+
+# covers: F28
+def test_a_refused_part_stops_the_deletion_and_the_groups_that_are_left_live_on():
+    driver = wide_driver()
+    driver.commit_code(group_id="first")
+    driver.hold_appends()
+    token = driver.send(DeleteGroups(["first", "g"]))
+    driver.acknowledge(1)
+    driver.advance(0)
+    driver.acknowledge(1)
+    driver.advance(0)
+    driver.refuse()
+    assert driver.reply(token).groups == [("first", NONE), ("g", ErrorCode.NOT_COORDINATOR)]
+    driver.is_holding = False
+    driver.advance(0)
+    assert driver.list_groups() == {"g": "Empty"}
+    assert 0 < len(driver.fetch_all()) < 25
+    assert driver.commit_code(offset=3) is NONE
+    driver.reload()
+    assert driver.fetch().offset == 3
+
+
+# covers: F9
+def test_a_late_part_is_answered_and_the_deletion_goes_on_when_it_is_stored():
+    driver = wide_driver()
+    driver.hold_appends()
+    token = driver.send(DeleteGroups(["g"]))
+    driver.advance(5000)
+    assert driver.reply(token).groups == [("g", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    driver.is_holding = False
+    driver.acknowledge()
+    driver.advance(0)
+    assert not driver.has_group()
+
+
+# covers: F15
+def test_while_the_offsets_of_a_deleted_topic_are_searched_commits_to_a_topic_of_that_name_wait():
+    driver = wide_driver()
+    driver.commit({("wide", each): 1 for each in range(25)}, group_id="h")
+    token = driver.send(ForgetTopics(["wide"]))
+    assert driver.commit({("wide", 99): 7, ("t", 0): 1}, group_id="h") == {
+        ("wide", 99): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", 0): NONE,
+    }
+    driver.advance(0)
+    assert (driver.reply(token).error, driver.reply(token).removed) == (NONE, 50)
+    assert driver.commit({("wide", 99): 7}, group_id="h") == {("wide", 99): NONE}
+    assert driver.fetch_all("h") == {("t", 0): 1, ("wide", 99): 7}
+    assert driver.fetch_all("g") == {}
+    driver.reload()
+
+
+# covers: F15
+def test_a_refused_or_unloaded_search_for_the_offsets_of_a_topic_lets_commits_in_again():
+    driver = wide_driver()
+    driver.hold_appends()
+    token = driver.send(ForgetTopics(["wide"]))
+    driver.advance(0)
+    driver.refuse()
+    assert driver.reply(token).error is ErrorCode.NOT_COORDINATOR
+    driver.is_holding = False
+    assert driver.commit({("wide", 1): 7}) == {("wide", 1): NONE}
+    token = driver.send(ForgetTopics(["wide"]))
+    driver.carry_out(driver.shard.unload(driver.now_ms))
+    assert driver.reply(token).error is ErrorCode.NOT_COORDINATOR
+    driver.carry_out(driver.shard.load(driver.log, driver.now_ms))
+    assert driver.commit({("wide", 1): 8}) == {("wide", 1): NONE}
+
+
+# covers: F29
+def test_the_tombstones_of_long_names_are_split_by_their_size():
+    driver = Driver()
+    group_id = "g" * 30_000
+    driver.commit({(topic, each): 1 for topic in ("t", "u") for each in range(4)}, group_id=group_id)
+    driver.hold_appends()
+    driver.send(DeleteGroups([group_id]))
+    assert 1 < len(driver.waiting[0].records) * 30_000 < 400_000
+
+
+# covers: F29
+def test_work_of_one_step_does_not_grow_with_the_offsets_of_the_shard(monkeypatch):
+    """The most that one call into the core looks at, for removals of every kind."""
+    looked = []
+    original = sweeps.Sweep.step
+
+    def step(sweep, now_ms, most):
+        original(sweep, now_ms, most)
+        looked.append(sweep._looked_at)
+
+    monkeypatch.setattr(sweeps.Sweep, "step", step)
+    for command in (DeleteGroups(["g"]), ForgetTopics(["wide"]), None):
+        driver = wide_driver(100)
+        if command is not None:
+            driver.send(command)
+        driver.advance(1 if command else 8 * 24 * 3_600_000)
+        assert driver.fetch_all() == {}
+    assert sum(looked) >= 300
+    assert max(looked) <= 10

@@ -9,7 +9,7 @@ from seamark.broker.cluster import require_topic
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.slices import lazily
-from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, plan_partitions
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, check_room, plan_partitions
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.create_partitions import (
@@ -33,11 +33,13 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
     outcomes: dict[str, RequestRefused | None] = {}
     plans: list[tuple[Topic, list[list[int]]]] = []
     changes = len(counts)
+    partitions = 0
     for wanted in {topic.name: topic for topic in request.topics}.values():
         if changes > MOST_CHANGES:
             break
         try:
             topic, replicas = _plan(node, wanted, context, is_repeated=counts[wanted.name] > 1)
+            check_room(node.cluster, partitions + len(replicas))
         except TooManyChanges:
             changes = MOST_CHANGES + 1
             break
@@ -46,6 +48,7 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
             continue
         outcomes[wanted.name] = None
         plans.append((topic, replicas))
+        partitions += len(replicas)
         changes += len(replicas)
     if changes > MOST_CHANGES:
         outcomes = dict.fromkeys(counts, TooManyChanges())

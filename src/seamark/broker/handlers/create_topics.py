@@ -10,7 +10,7 @@ from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.slices import lazily
 from seamark.broker.topic_configs import TOPIC_KEYS, effective
-from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, TopicPlan, create_planned, plan_topic
+from seamark.broker.topic_rules import MOST_CHANGES, TooManyChanges, TopicPlan, check_room, create_planned, plan_topic
 from seamark.broker.topics import metric_name
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
@@ -38,6 +38,7 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
     outcomes: dict[str, TopicPlan | RequestRefused] = {}
     beside: dict[str, str] = {}
     changes = len(counts)
+    partitions = 0
     for topic in {topic.name: topic for topic in request.topics}.values():
         if changes > MOST_CHANGES:
             break
@@ -46,6 +47,7 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
             if not may_create_any:
                 _check_right(topic, context)
             plan = _plan(node, topic, beside)
+            check_room(node.cluster, partitions + len(plan.replicas))
         except TooManyChanges:
             changes = MOST_CHANGES + 1
             break
@@ -54,6 +56,7 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
             continue
         beside[metric_name(topic.name)] = topic.name
         outcomes[topic.name] = plan
+        partitions += len(plan.replicas)
         changes += len(plan.replicas) + len(plan.configs)
     if changes > MOST_CHANGES:
         outcomes = dict.fromkeys(counts, TooManyChanges())

@@ -2,7 +2,8 @@
 removed.
 
 Kafka keeps all its rules; here some are given when the broker is started, and would be back after the next start. They
-are not removed, and each is answered with an error of its own.
+are not removed, and each is answered with an error of its own. If a request had created the same rule too, that copy is
+deleted, so that the rule is gone when it is no longer given; the error says so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _GIVEN_AT_START = (
     "The rule was given when the broker was started: remove it there and start the broker again; "
     "a rule that denies the same takes effect at once."
 )
+_COPY_DELETED = f"The rule that CreateAcls made is deleted, but stays in effect. {_GIVEN_AT_START}"
 HAS_LONG_ANSWERS = True
 # A filter that names one resource looks at the rules of that, any other at all rules.
 _MOST_RULES_LOOKED_AT = 100_000
@@ -53,26 +55,29 @@ def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> D
     if sum(len(found[wanted]) for wanted in filters if wanted is not None) > _MOST_RULES_LOOKED_AT:
         return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
     removed = {rule for rules in found.values() for rule in rules}
+    copies = node.security.created_among(removed)
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
+
+    def matching(rule: Acl) -> DeleteAclsResponseMatchingAcl:
+        if not node.security.is_given(rule):
+            return _matching(rule, ErrorCode.NONE, None)
+        return _matching(rule, ErrorCode.POLICY_VIOLATION, _COPY_DELETED if rule in copies else _GIVEN_AT_START)
 
     def answer(wanted: AclFilter | None) -> DeleteAclsResponseFilterResult:
         if wanted is None:
             return DeleteAclsResponseFilterResult(
                 error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
             )
-        return DeleteAclsResponseFilterResult(
-            matching_acls=lazily(_matching, [(rule, node.security.is_given(rule)) for rule in found[wanted]])
-        )
+        return DeleteAclsResponseFilterResult(matching_acls=lazily(matching, found[wanted]))
 
     return DeleteAclsResponse(filter_results=lazily(answer, filters))
 
 
-def _matching(matched: tuple[Acl, bool]) -> DeleteAclsResponseMatchingAcl:
-    rule, is_given = matched
+def _matching(rule: Acl, code: ErrorCode, sentence: str | None) -> DeleteAclsResponseMatchingAcl:
     return DeleteAclsResponseMatchingAcl(
-        error_code=ErrorCode.POLICY_VIOLATION if is_given else ErrorCode.NONE,
-        error_message=_GIVEN_AT_START if is_given else None,
+        error_code=code,
+        error_message=sentence,
         resource_type=rule.resource_type,
         resource_name=rule.name,
         pattern_type=rule.pattern,

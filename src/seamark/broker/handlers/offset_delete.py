@@ -1,12 +1,16 @@
 """OffsetDelete: forget a group's offsets of partitions that it no longer subscribes to.
 
 Topics that the client may not read and partitions that do not exist are refused first; the group is asked even if
-nothing is left. A refusal of the group stands at the top and alone.
+nothing is left. A refusal of the group stands at the top and alone. The group is asked for some partitions at a time;
+if it refuses those behind, the ones before are deleted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 API = "OffsetDelete"
 VERSIONS = "0"
+_PARTITIONS_PER_STEP = 1000
 
 Results = dict[str, list[tuple[int, ErrorCode]]]
 
@@ -48,21 +53,52 @@ def handle(node: Node, request: OffsetDeleteRequest, context: RequestContext) ->
         if len(missing) < len(partitions):
             unknown = set(missing)
             wanted.append((topic.name, [each for each in partitions if each not in unknown]))
-    context.finish = partial(_respond, refused)
-    node.groups.submit(DeleteOffsets(request.group_id, wanted), context)
+    context.finish = _response
+    _Deletion(node, request.group_id, wanted, refused, context).begin()
     return None
 
 
-def _respond(refused: Results, reply: DeleteOffsetsReply) -> OffsetDeleteResponse:
-    if reply.error is not ErrorCode.NONE:
-        return OffsetDeleteResponse(error_code=reply.error)
-    for topic, codes in reply.topics:
-        refused.setdefault(topic, []).extend(codes)
-    return _response(refused)
+class _Deletion:
+    """Asks the coordinator for some partitions, and for the next ones when these are gone and others had their turn."""
+
+    def __init__(
+        self, node: Node, group_id: str, wanted: list[tuple[str, list[int]]], refused: Results, context: RequestContext
+    ) -> None:
+        self._node = node
+        self._group_id = group_id
+        self._parts = _parts_of(wanted)
+        self._results = refused
+        self._context = context
+
+    def begin(self) -> None:
+        self._ask(next(self._parts, []))
+
+    def _ask(self, part: list[tuple[str, list[int]]]) -> None:
+        self._node.groups.submit(DeleteOffsets(self._group_id, part), self)
+
+    def reply_value(self, reply: DeleteOffsetsReply) -> None:
+        if reply.error is not ErrorCode.NONE:
+            self._context.reply_value(reply)
+            return
+        for topic, codes in reply.topics:
+            self._results.setdefault(topic, []).extend(codes)
+        part = next(self._parts, None)
+        if part is None:
+            self._context.reply_value(DeleteOffsetsReply(topics=list(self._results.items())))
+        else:
+            self._node.turns.later(self._context.connection.share, partial(self._ask, part))
 
 
-def _response(results: Results) -> OffsetDeleteResponse:
+def _parts_of(wanted: list[tuple[str, list[int]]]) -> Iterator[list[tuple[str, list[int]]]]:
+    """The same partitions, some at a time."""
+    pairs = ((topic, partition) for topic, partitions in wanted for partition in partitions)
+    while chunk := list(islice(pairs, _PARTITIONS_PER_STEP)):
+        yield [(topic, [each for _, each in group]) for topic, group in groupby(chunk, key=itemgetter(0))]
+
+
+def _response(reply: DeleteOffsetsReply) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(
+        error_code=reply.error,
         topics=[
             OffsetDeleteResponseTopic(
                 name=topic,
@@ -71,8 +107,8 @@ def _response(results: Results) -> OffsetDeleteResponse:
                     for partition, code in codes
                 ],
             )
-            for topic, codes in results.items()
-        ]
+            for topic, codes in reply.topics
+        ],
     )
 
 
