@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,7 +93,7 @@ class World:
             node: Any = SimpleNamespace(
                 id=number,
                 is_running=True,
-                loop=SimpleNamespace(call_soon=self.soon.append),
+                loop=SimpleNamespace(call_soon=lambda step, *given: self.soon.append(partial(step, *given))),
                 cluster=self.cluster,
                 settings=self.settings,
                 clock=self.clock,

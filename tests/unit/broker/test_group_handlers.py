@@ -25,6 +25,7 @@ from seamark.broker.handlers import (
     sync_group,
 )
 from seamark.broker.listener import Address, Listener
+from seamark.broker.turns import Share
 from seamark.coordinator.commands import CommitOffsets, DeleteGroups, FetchOffsets
 from seamark.wire.apis import api_named
 from seamark.wire.error_codes import ErrorCode
@@ -60,6 +61,7 @@ class Context:
             local_host="127.0.0.1",
             commits=CommitMemory(),
             node=SimpleNamespace(connections=[]),
+            share=Share("c"),
         )
 
     def _is_allowed(self, operation: Any, resource_type: Any, name: str) -> bool:
