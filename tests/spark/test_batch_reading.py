@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -199,3 +200,18 @@ def test_unreachable_brokers_are_named(spark):
         frame.count()
 
     assert "no broker could be reached within 1.5 s (127.0.0.1:1:" in our_sentence(caught.value)
+
+
+def test_workers_of_a_local_session_import_the_installed_pyspark_and_not_sparks_zip(spark):
+    import pyspark
+
+    def where(_):
+        import sys
+
+        import pyspark
+
+        yield pyspark.__file__, sys.executable
+
+    [found] = spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect()
+
+    assert found == (pyspark.__file__, sys.executable)
