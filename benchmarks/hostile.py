@@ -79,6 +79,7 @@ def request_claims(place: Path, length: Length, seed: int, seconds: float, frame
             "apis": len({each.case.api for each in search.findings}),
             "versions": len({(each.case.api, each.case.version) for each in search.findings}),
             "brokers": target.starts,
+            "unfinished": sum(each.cost.outcome == "unfinished" for each in search.findings),
             "not_done": [f"{each.case.text}: {each.not_done}" for each in search.not_done],
         }
         by_api = {each.case.api: each.cost.pause_s for each in worst if each.cost.pause_s > 0.05}

@@ -120,7 +120,9 @@ def lies() -> dict[str, bytes]:
 def bombs(size: int) -> dict[str, bytes]:
     """Every content under every codec, by a text that says which."""
     return {
-        f"{kind} {codec.name.lower()} unfolded={size}": bomb(kind, codec, size) for kind in CONTENTS for codec in Codec
+        f"{kind} {codec.name.lower()}, up to {size} bytes": bomb(kind, codec, size)
+        for kind in CONTENTS
+        for codec in Codec
     }
 
 

@@ -125,7 +125,7 @@ def produced(world: World, size: int = batches.UNFOLDED_BYTES) -> list[Case]:
     """
     bombs = batches.bombs(size)
     kinds = [
-        *(_sent(bombs, topic, partitions) for topic in (PLAIN, COMPACTED) for partitions in (1, 100)),
+        *(_sent(bombs, topic, partitions) for topic in (PLAIN, COMPACTED) for partitions in (1, 10)),
         [_searched(text, bomb, world) for text, bomb in bombs.items()],
         [_fetched(text, bomb) for text, bomb in bombs.items()],
         [_cleaned(text, bomb) for text, bomb in bombs.items()],

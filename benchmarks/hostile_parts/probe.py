@@ -144,11 +144,11 @@ class Probe:
     def resident_mb(self) -> float:
         return _status_mb(self._pid, "VmRSS")
 
-    def measure(self, frame: bytes, attack: Connection, watched_s: float = 0.0) -> Cost:
-        """Send one request, and watch until all is quiet again."""
+    def measure(self, frame: bytes, attack: Connection, watched_s: float = 0.0, answered_s: float = 0.0) -> Cost:
+        """Send one request, and watch until all is quiet again; the answer is waited for as long as ``answered_s``."""
         Path(f"/proc/{self._pid}/clear_refs").write_text("5")
         busy_before = self._processor_seconds()
-        pause, outcome = self._watch(attack, frame, watched_s)
+        pause, outcome = self._watch(attack, frame, watched_s, answered_s)
         memory = max(0.0, _status_mb(self._pid, "VmHWM") - self.idle_mb)
         pause = max(0.0, pause - self.usual_s)
         busy = self._processor_seconds() - busy_before
@@ -158,7 +158,7 @@ class Probe:
         """Of the process's first thread, which runs the event loop."""
         return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[0]) / 1e9
 
-    def _watch(self, attack: Connection, frame: bytes, watched_s: float) -> tuple[float, str]:
+    def _watch(self, attack: Connection, frame: bytes, watched_s: float, answered_s: float) -> tuple[float, str]:
         bystander = self._bystander
         bystander.begin(_PING)
         asked = time.perf_counter()
@@ -181,11 +181,11 @@ class Probe:
                 is_done = attack.is_closed or attack.is_answered
                 if not is_done and not attack.is_sent:
                     quiet_since = now
-                wanted = _AFTERMATH_SECONDS if is_done else PARKED_SECONDS
+                wanted = _AFTERMATH_SECONDS if is_done else max(PARKED_SECONDS, answered_s)
                 is_quiet = now - quiet_since > wanted and now - begin > watched_s
                 if is_quiet and (attack.is_sent or attack.is_closed):
                     return longest, "closed" if attack.is_closed else "answered" if is_done else "parked"
-                if now - begin > PATIENCE_SECONDS + watched_s:
+                if now - begin > max(PATIENCE_SECONDS, answered_s) + watched_s:
                     return longest, "answered" if is_done else "unfinished"
                 if now - asked > _PING_SECONDS:
                     bystander.begin(_PING)

@@ -42,6 +42,8 @@ _SETTLING_SECONDS = 0.3
 _CONFIRMATIONS = 3
 # Twenty bombs are unfolded and checked in that time, on a slow machine too.
 _BEFORE_SECONDS = 60.0
+# So long the answer is waited for that says whether a case was done; others are served meanwhile, or it is over sooner.
+_ANSWER_SECONDS = 15.0
 _NOTHING = Cost(0.0, 0.0, 0.0, 0, "not sent")
 
 
@@ -133,7 +135,8 @@ class Target:
             if not not_done:
                 if not case.reads:
                     connection.stop_reading()
-                cost = probe.measure(frame, connection, case.watched_s)
+                answered_s = _ANSWER_SECONDS if case.check is not None else 0.0
+                cost = probe.measure(frame, connection, case.watched_s, answered_s)
                 not_done = self._not_done(case, cost, connection.answer)
         finally:
             connection.close()
