@@ -46,11 +46,6 @@ MOST_RATIO = 5.0
 MOST_KEPT_MB = 80.0
 SECONDS_TO_SETTLE = 60.0
 MOST_LOG_BYTES = 1_000_000
-# What each kind must have counted, or it did not do what it is for.
-NEEDED = {
-    "worst": "answers", "metadata": "answers", "bombs": "bombs stored", "half": "bytes sent or read",
-    "slow": "bytes sent or read", "churn": "connections", "hoard": "connections", "logins": "logins refused",
-}  # fmt: skip
 # Requests that were bad before they were mended, and stay dear: long lists of names, known and unknown.
 _WORST = (
     ("FindCoordinator", 6, "coordinator_keys"),
@@ -110,7 +105,7 @@ class Outcome:
             found.append(f"the log has {len(self.said)} bytes")
         if "Traceback" in self.said:
             found.append(f"the log has a traceback: {self.said[self.said.find('Traceback') - 200 :][:1500]}")
-        for kind, needed in NEEDED.items():
+        for kind, needed in clients.NEEDED.items():
             done = self.attackers.get(kind, Counter())
             if not done[needed]:
                 found.append(f"the attack {kind!r} did not happen: {dict(done)}")
@@ -173,7 +168,7 @@ def attack(seconds: float, size: Size, settling: float, strength: Strength = FUL
             with honest.connect() as client:
                 client.create_topic(TOPIC, PARTITIONS)
             with Bystander(honest) as beside:
-                calm = beside.watch(max(2.0, seconds / 60))
+                calm = beside.watch(max(1.0, seconds / 60))
                 idle_mb = broker.resident_mb()
                 # The checking program ends last: it must be able to work when the others are gone.
                 with (
