@@ -43,7 +43,7 @@ class Length:
     size: Size
 
 
-FULL_LENGTH = Length(search_s=190, strangers_s=10, calm_s=8, attack_s=20, size=FULL)
+FULL_LENGTH = Length(search_s=170, strangers_s=10, calm_s=8, attack_s=20, size=FULL)
 QUICK_LENGTH = Length(search_s=30, strangers_s=3, calm_s=3, attack_s=6, size=QUICK)
 # Worst requests of so many APIs are what the first hostile client sends in turn.
 WORST_SENT = 6
