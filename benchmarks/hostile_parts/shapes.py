@@ -17,6 +17,7 @@ from itertools import count
 
 from benchmarks.hostile_parts.world import World
 from seamark.broker.dispatch import load_endpoints
+from seamark.broker.topic_rules import MOST_CHANGES
 from seamark.wire.apis import api_named
 from seamark.wire.consumer_protocol import Subscription, encode_subscription
 from seamark.wire.headers import request_header_version
@@ -64,6 +65,11 @@ _LARGE_NUMBERS = {
     "num_partitions": 1000, "count": 1000, "timestamp": 1_700_000_000_050, "resource_type": 4, "session_epoch": -1,
     "operation": 1, "permission_type": 1, "replication_factor": -1, "offset": -1, "validate_only": 1,
 }  # fmt: skip
+
+
+# What an element changes, in APIs that refuse to change more than so much at a time, whatever they could read: a new
+# topic is one change and its partition another.
+_CHANGES = {"CreateTopics": 2, "DeleteTopics": 1, "CreatePartitions": 1, "CreateAcls": 1, "IncrementalAlterConfigs": 1}
 
 
 @dataclass(frozen=True)
@@ -125,8 +131,9 @@ def fitted(shape: Shape, path: str, world: World, limit: int = LIMIT_BYTES, *, i
     few, some = (len(with_count(shape, path, number).frame(world, 0)) for number in (1, 65))
     each = max(1.0, (some - few) / 64)
     number = max(1, int((limit - few) / each))
-    if not is_beyond:
-        least, more = (elements(with_count(shape, path, number)) for number in (1, 2))
+    least, more = (elements(with_count(shape, path, number)) for number in (1, 2))
+    # An array in another one that is empty adds nothing.
+    if more > least and not is_beyond:
         number = max(1, min(number, 1 + (_most_elements()[shape.api] - least) // (more - least)))
     while True:
         found = with_count(shape, path, number)
@@ -167,7 +174,10 @@ def is_too_large(shape: Shape, world: World) -> bool:
 @cache
 def _most_elements() -> dict[str, int]:
     """What the broker takes in one request, by API."""
-    return {each.api.name: each.max_elements for each in load_endpoints().values()}
+    return {
+        name: MOST_CHANGES // _CHANGES[name] if name in _CHANGES else endpoint.max_elements
+        for name, endpoint in ((each.api.name, each) for each in load_endpoints().values())
+    }
 
 
 def with_count(shape: Shape, path: str, number: int) -> Shape:

@@ -10,6 +10,7 @@ from benchmarks.hostile_parts import batches, cases
 from benchmarks.hostile_parts.shapes import LIMIT_BYTES, Shape, array_paths, elements, first_fillings, fitted, mutated
 from benchmarks.hostile_parts.world import World
 from seamark.broker.dispatch import MAX_REQUEST_ELEMENTS, Endpoint, load_endpoints
+from seamark.broker.topic_rules import MOST_CHANGES
 from seamark.errors import DecodeError
 from seamark.wire.apis import all_apis
 from seamark.wire.compression import Codec
@@ -65,7 +66,7 @@ def test_a_shape_of_one_version_is_filled_in_another_where_its_array_has_another
     oldest = cases.in_version(newest, 1, WORLD)
     assert array_paths(all_apis()[20].request, 1) == ["topic_names"]
     _, message = decode_request(oldest.frame(1)[4:])
-    assert len(message.topic_names) == MAX_REQUEST_ELEMENTS
+    assert len(message.topic_names) == MOST_CHANGES
     assert len(oldest.frame(1)) <= LIMIT_BYTES
 
 
@@ -80,6 +81,11 @@ def test_elements_are_counted_as_the_broker_counts_them(endpoint: Endpoint):
         if number:
             with pytest.raises(DecodeError):
                 decode_request(body, number - 1)
+
+
+def test_an_array_inside_an_empty_one_is_not_filled():
+    shape = Shape("OffsetCommit", 8, (("topics", 0),), 0)
+    assert elements(fitted(shape, "topics.partitions", WORLD)) == 0
 
 
 def test_an_array_has_no_more_elements_than_the_broker_reads_unless_that_is_what_is_tried():
