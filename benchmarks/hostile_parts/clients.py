@@ -1,8 +1,10 @@
-"""The hostile clients, each a process of its own that does its worst until its standard input ends.
+"""The hostile clients, each a process of its own that attacks from the first line of its standard input to its end.
 
-``python -m benchmarks.hostile_parts.clients KIND BOOTSTRAP USER FRAMES`` attacks as ``KIND``; ``FRAMES`` is a directory
-with the worst requests that were found, one file each. They run at the lowest priority: they stand for other machines,
-and must not take the broker's processor from it other than by what they send. At the end each prints what it did.
+``python -m benchmarks.hostile_parts.clients KIND BOOTSTRAP USER FRAMES CONNECTIONS`` attacks as ``KIND``; ``FRAMES`` is
+a directory with requests, one file each: in ``worst`` the worst that were found, in ``bombs`` what ``write_bombs``
+makes. Kinds that send whole requests have several connections with several requests under way on each. All run only
+when nobody else wants the processor: they stand for other machines, and must not take it from the broker other than by
+what they send. At the end each prints what it did.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.hostile_parts import batches
 from benchmarks.hostile_parts.login import Address
+from benchmarks.hostile_parts.pipeline import Pipeline
 from benchmarks.hostile_parts.world import COMPACTED, PLAIN
 from seamark.wire.compression import Codec
 from seamark.wire.frames import encode_request
@@ -37,9 +40,15 @@ from tests.support.capture import CaptureError
 HALF_REQUESTS = 100
 SLOW_READERS = 50
 HOARDED = 1000
-# What a bomb unfolds to.
-BOMB_BYTES = 10_000_000
-LOWEST_PRIORITY = 19
+# Connections of each kind that sends whole requests; those of the others are held by one thread.
+CONNECTIONS = 8
+PIPELINED = ("worst", "metadata", "bombs")
+# Wrong logins that were taken for right; there must be none.
+LET_IN = "logins let in"
+_LOWEST_PRIORITY = 19
+# A step of a pipeline; after it the attacker looks whether it shall end.
+_STEP_SECONDS = 0.2
+_LAST_SECONDS = 20.0
 _ALL_TOPICS = encode_request(MetadataRequest(topics=None), 1, 1, "hostile")
 
 
@@ -48,24 +57,15 @@ class Attack:
 
     def __init__(self, address: Address, frames: list[bytes]) -> None:
         self._address = address
-        self._frames = itertools.cycle(frames or [_ALL_TOPICS])
+        self._frames = itertools.cycle(frames)
         self._rng = random.Random(1)
-        self._bombs: Iterator[bytes] = iter(())
         self._held: list[socket.socket] = []
-        self._client: Client | None = None
+        self._pipeline: Pipeline | None = None
         self.done: Counter[str] = Counter()
 
-    def prepare(self, kind: str) -> None:
-        """Make what takes long to make, before the attack begins."""
-        if kind == "bombs":
-            made = [
-                batches.bomb(content, codec, BOMB_BYTES)
-                for content in batches.CONTENTS
-                for codec in (Codec.ZSTD, Codec.GZIP)
-            ]
-            self._bombs = itertools.cycle(
-                [batches.produce_frame(topic, bomb, 100) for bomb in made for topic in (COMPACTED, PLAIN)]
-            )
+    def connect(self) -> None:
+        """Be let in before the attack begins: whoever comes later may have to wait."""
+        self._pipeline = Pipeline(self._address, self._frames, self.done)
 
     def step(self, kind: str) -> None:
         try:
@@ -77,14 +77,19 @@ class Attack:
             time.sleep(0.01)
 
     def worst(self) -> None:
-        self._ask(next(self._frames))
+        self._ask(None)
 
     def metadata(self) -> None:
-        self._ask(_ALL_TOPICS)
+        self._ask(None)
 
     def bombs(self) -> None:
         """Produce what unfolds to far more than it is, to as many partitions as fit."""
-        self._ask(next(self._bombs))
+        self._ask(self._count_stored)
+
+    def _count_stored(self, answer: bytes) -> None:
+        codes = batches.produced_codes(answer)
+        self.done["bombs stored"] += codes.count(0)
+        self.done["bombs refused"] += len(codes) - codes.count(0)
 
     def half(self) -> None:
         """Begin large requests and go on with them by single bytes."""
@@ -132,18 +137,17 @@ class Attack:
             else:
                 client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
                 tokens = (lambda _: b"n,,n=honest,r=hostile", _wrong_proof)
-            answered = b""
+            answered, code = b"", 0
             for token in tokens:
-                answered = client.ask(SaslAuthenticateRequest(auth_bytes=token(answered)), 1).auth_bytes
-        self.done["logins"] += 1
+                answer = client.ask(SaslAuthenticateRequest(auth_bytes=token(answered)), 1)
+                answered, code = answer.auth_bytes, answer.error_code
+        self.done["logins refused" if code else LET_IN] += 1
 
-    def _ask(self, frame: bytes) -> None:
-        if self._client is None:
-            self._client = self._address.connect(5)
-            self.done["connections"] += 1
-        self._client.wire.send(frame)
-        self.done["requests"] += 1
-        self.done["answer_bytes"] += len(self._client.wire.receive(1.0))
+    def _ask(self, heard: Callable[[bytes], None] | None) -> None:
+        if self._pipeline is None:
+            self.connect()
+        assert self._pipeline is not None
+        self._pipeline.advance(_STEP_SECONDS, heard)
 
     def _open(self) -> socket.socket:
         host, _, port = self._address.bootstrap.rpartition(":")
@@ -163,6 +167,7 @@ class Attack:
         for each in self._held:
             try:
                 is_open = touch(each) != b""
+                self.done["bytes sent or read"] += is_open
             except BlockingIOError:
                 is_open = True
             except OSError:
@@ -175,10 +180,9 @@ class Attack:
         self._held = kept
 
     def _drop(self) -> None:
-        if self._client is not None:
-            with suppress(OSError):
-                self._client.close()
-            self._client = None
+        if self._pipeline is not None:
+            self._pipeline.close()
+            self._pipeline = None
 
 
 def _wrong_proof(challenge: bytes) -> bytes:
@@ -186,16 +190,23 @@ def _wrong_proof(challenge: bytes) -> bytes:
     return b"c=biws,r=" + nonce + b",p=" + base64.b64encode(bytes(32))
 
 
-KINDS = ("worst", "half", "churn", "slow", "logins", "bombs", "metadata", "hoard")
+# The kinds, and what each must have counted, or it did not do what it is for.
+NEEDED = {
+    "worst": "answers", "half": "bytes sent or read", "churn": "connections", "slow": "bytes sent or read",
+    "logins": "logins refused", "bombs": "bombs stored", "metadata": "answers", "hoard": "connections",
+}  # fmt: skip
+KINDS = tuple(NEEDED)
 
 
 @contextmanager
-def attacking(kinds: Iterable[str], address: Address, frames: Path) -> Iterator[dict[str, Counter[str]]]:
+def attacking(
+    kinds: Iterable[str], address: Address, frames: Path, connections: int = CONNECTIONS
+) -> Iterator[dict[str, Counter[str]]]:
     """Let the clients attack inside the block; what each has done is in the dictionary afterwards."""
     done: dict[str, Counter[str]] = {}
     children = {
         kind: subprocess.Popen(
-            [sys.executable, "-m", __name__, kind, address.bootstrap, address.user, str(frames)],
+            [sys.executable, "-m", __name__, kind, address.bootstrap, address.user, str(frames), str(connections)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
         for kind in kinds
@@ -205,6 +216,10 @@ def attacking(kinds: Iterable[str], address: Address, frames: Path) -> Iterator[
             assert child.stdout is not None
             if not child.stdout.readline():
                 raise RuntimeError(f"the hostile client {kind!r} ended before it began")
+        for child in children.values():
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
         yield done
         for child in children.values():
             assert child.stdin is not None
@@ -225,36 +240,84 @@ def attacking(kinds: Iterable[str], address: Address, frames: Path) -> Iterator[
                     pipe.close()
 
 
+def stand_aside() -> bool:
+    """Run only when nobody else on this machine wants the processor, or, where that is not allowed, with the smallest
+    share of it; whether it is the first.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):
+        os.nice(_LOWEST_PRIORITY)
+        return False
+    return True
+
+
 @contextmanager
 def busy(count: int) -> Iterator[None]:
     """As many processes that only use the processor, at the same priority."""
-    program = f"import os\nos.nice({LOWEST_PRIORITY})\nwhile True: pass"
-    children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(count)]
+    program = f"from {__name__} import stand_aside\nstand_aside()\nprint(flush=True)\nwhile True: pass"
+    children = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(count)]
     try:
+        for child in children:
+            assert child.stdout is not None
+            child.stdout.readline()
         yield
     finally:
         for child in children:
             child.kill()
             child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+
+
+def write_bombs(directory: Path, size: int = batches.UNFOLDED_BYTES, partitions: int = 100) -> None:
+    """Requests with bombs of that size, for one partition and for as many as fit."""
+    directory.mkdir()
+    made = [batches.bomb(content, codec, size) for content in batches.CONTENTS for codec in (Codec.ZSTD, Codec.GZIP)]
+    frames = (
+        batches.produce_frame(topic, bomb, range(batches.that_fit(bomb, most)))
+        for most in (1, partitions)
+        for bomb in made
+        for topic in (COMPACTED, PLAIN)
+    )
+    for number, frame in enumerate(frames):
+        (directory / f"{number:02d}.frame").write_bytes(frame)
 
 
 def main() -> None:
-    kind, bootstrap, user, directory = sys.argv[1:]
-    frames = [path.read_bytes() for path in sorted(Path(directory).glob("*.frame"))]
-    attack = Attack(Address(bootstrap, user), frames)
-    attack.prepare(kind)
-    os.nice(LOWEST_PRIORITY)
+    kind, bootstrap, user, directory, connections = sys.argv[1:]
+    is_aside = stand_aside()
+    frames = [path.read_bytes() for path in sorted((Path(directory) / kind).glob("*.frame"))] or [_ALL_TOPICS]
+    # Each begins with another one, so that all are under way at a time.
+    turns = [frames[first:] + frames[:first] for first in range(int(connections) if kind in PIPELINED else 1)]
+    attacks = [Attack(Address(bootstrap, user), each) for each in turns]
     is_over = threading.Event()
 
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
-        is_over.set()
+    def go_on(attack: Attack) -> None:
+        while not is_over.is_set():
+            attack.step(kind)
+        # On a busy machine it may not have come to anything yet.
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not any(each.done[NEEDED[kind]] for each in attacks) and time.monotonic() < deadline:
+            attack.step(kind)
 
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    if kind in PIPELINED:
+        for attack in attacks:
+            attack.connect()
+    threads = [threading.Thread(target=go_on, args=(attack,), daemon=True) for attack in attacks]
     print("ready", flush=True)
-    while not is_over.is_set():
-        attack.step(kind)
-    print(json.dumps(attack.done))
+    sys.stdin.readline()
+    for thread in threads:
+        thread.start()
+    sys.stdin.read()
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    done = sum((attack.done for attack in attacks), Counter())
+    if not is_aside:
+        # Then the attackers take more of the processor than other machines would; the figures must say so.
+        done[f"ran at nice {_LOWEST_PRIORITY}"] = 1
+    print(json.dumps(done))
 
 
 if __name__ == "__main__":

@@ -23,14 +23,21 @@ class Address:
 
     def connect(self, timeout: float = 30.0) -> Client:
         client = Client(self.bootstrap, client_id=self.user or "nobody", timeout=timeout)
-        if self.user:
-            client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            token = f"\0{self.user}\0{_PASSWORDS[self.user]}".encode()
-            answer = client.ask(SaslAuthenticateRequest(auth_bytes=token), 1)
-            if answer.error_code:
-                client.close()
-                raise RuntimeError(f"{self.user} was not let in: {answer.error_message}")
+        try:
+            self._log_in(client)
+        except BaseException:
+            client.close()
+            raise
         return client
+
+    def _log_in(self, client: Client) -> None:
+        if not self.user:
+            return
+        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = f"\0{self.user}\0{_PASSWORDS[self.user]}".encode()
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=token), 1)
+        if answer.error_code:
+            raise RuntimeError(f"{self.user} was not let in: {answer.error_message}")
 
     def settings(self) -> dict[str, str]:
         """The same for a Kafka client."""

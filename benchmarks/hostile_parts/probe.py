@@ -8,6 +8,7 @@ what the kernel noted for its process (``VmHWM``, set back before each request).
 from __future__ import annotations
 
 import selectors
+import socket
 import struct
 import time
 from contextlib import suppress
@@ -40,21 +41,34 @@ class Cost:
     processor_s: float
     memory_mb: float
     answer_bytes: int
-    # "answered", "closed", "parked", or "unfinished" when the patience ended first: the figures are then lower bounds.
+    # "answered", "closed", "parked" (no answer, or it was not read), or "unfinished" when the patience ended first: the
+    # figures are then lower bounds.
     outcome: str
 
 
 class Connection:
-    """A socket that never blocks, and how much of the answer it has."""
+    """A socket that never blocks, and how much of the answer it has; all of it with ``keeps``."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, keeps: bool = False) -> None:
         self.socket = address.connect().wire.detach()
         self.socket.setblocking(False)
         self._to_send = memoryview(b"")
+        self._keeps = keeps
+        self._reads = True
         self._head = bytearray()
         self._left = -1
         self.received = 0
         self.is_closed = False
+
+    @property
+    def answer(self) -> bytes:
+        """The whole frame, of a connection that keeps it."""
+        return bytes(self._head)
+
+    def stop_reading(self) -> None:
+        """From now on the broker has to keep its answers; the kernel would take megabytes off its hands."""
+        self._reads = False
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
     def begin(self, frame: bytes) -> None:
         self._to_send = memoryview(frame)
@@ -70,13 +84,17 @@ class Connection:
     def is_answered(self) -> bool:
         return self._left == 0
 
+    @property
+    def waits_for_answer(self) -> bool:
+        return self._reads and not self.is_answered
+
     def advance(self) -> None:
         """Send and receive what is possible now."""
         try:
             if self._to_send:
                 with suppress(BlockingIOError):
                     self._to_send = self._to_send[self.socket.send(self._to_send[:_SEND_BYTES]) :]
-            while self._left != 0:
+            while self._reads and self._left != 0:
                 piece = self.socket.recv(1 << 20)
                 if not piece:
                     self.is_closed = True
@@ -89,12 +107,12 @@ class Connection:
 
     def _take(self, piece: bytes) -> None:
         self.received += len(piece)
-        if self._left < 0:
+        if self._keeps or self._left < 0:
             self._head += piece
-            if len(self._head) >= 4:
-                self._left = 4 + struct.unpack_from(">i", self._head)[0] - len(self._head)
-        else:
+        if self._left >= 0:
             self._left -= len(piece)
+        elif len(self._head) >= 4:
+            self._left = 4 + struct.unpack_from(">i", self._head)[0] - self.received
 
     def close(self) -> None:
         self.socket.close()
@@ -126,14 +144,11 @@ class Probe:
     def resident_mb(self) -> float:
         return _status_mb(self._pid, "VmRSS")
 
-    def measure(self, frame: bytes, attack: Connection, watched_s: float = 0.0) -> Cost:
-        """Send one request on a connection that is then closed, and watch until all is quiet again."""
+    def measure(self, frame: bytes, attack: Connection, watched_s: float = 0.0, answered_s: float = 0.0) -> Cost:
+        """Send one request, and watch until all is quiet again; the answer is waited for as long as ``answered_s``."""
         Path(f"/proc/{self._pid}/clear_refs").write_text("5")
         busy_before = self._processor_seconds()
-        try:
-            pause, outcome = self._watch(attack, frame, watched_s)
-        finally:
-            attack.close()
+        pause, outcome = self._watch(attack, frame, watched_s, answered_s)
         memory = max(0.0, _status_mb(self._pid, "VmHWM") - self.idle_mb)
         pause = max(0.0, pause - self.usual_s)
         busy = self._processor_seconds() - busy_before
@@ -143,7 +158,7 @@ class Probe:
         """Of the process's first thread, which runs the event loop."""
         return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[0]) / 1e9
 
-    def _watch(self, attack: Connection, frame: bytes, watched_s: float) -> tuple[float, str]:
+    def _watch(self, attack: Connection, frame: bytes, watched_s: float, answered_s: float) -> tuple[float, str]:
         bystander = self._bystander
         bystander.begin(_PING)
         asked = time.perf_counter()
@@ -166,11 +181,11 @@ class Probe:
                 is_done = attack.is_closed or attack.is_answered
                 if not is_done and not attack.is_sent:
                     quiet_since = now
-                wanted = _AFTERMATH_SECONDS if is_done else PARKED_SECONDS
+                wanted = _AFTERMATH_SECONDS if is_done else max(PARKED_SECONDS, answered_s)
                 is_quiet = now - quiet_since > wanted and now - begin > watched_s
                 if is_quiet and (attack.is_sent or attack.is_closed):
                     return longest, "closed" if attack.is_closed else "answered" if is_done else "parked"
-                if now - begin > PATIENCE_SECONDS + watched_s:
+                if now - begin > max(PATIENCE_SECONDS, answered_s) + watched_s:
                     return longest, "answered" if is_done else "unfinished"
                 if now - asked > _PING_SECONDS:
                     bystander.begin(_PING)
@@ -183,7 +198,7 @@ class Probe:
     def _wait(attack: Connection, bystander: Connection) -> None:
         with selectors.SelectSelector() as selector:
             if not attack.is_closed:
-                wanted = selectors.EVENT_READ if not attack.is_answered else 0
+                wanted = selectors.EVENT_READ if attack.waits_for_answer else 0
                 wanted |= selectors.EVENT_WRITE if not attack.is_sent else 0
                 if wanted:
                     selector.register(attack.socket, wanted)

@@ -1,4 +1,4 @@
-"""Requests of any API and version, written from the wire schema, with as many elements as fit into a size.
+"""Requests of any API and version, written from the wire schema, with as many elements as fit and as the broker takes.
 
 A ``Shape`` says how: how many elements each array has, what names and numbers are in them, what is null, how many
 unknown tagged fields there are. It is plain text, so that a request that was found to be bad can be made again. Bytes
@@ -12,9 +12,12 @@ import random
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 
 from benchmarks.hostile_parts.world import World
+from seamark.broker.dispatch import load_endpoints
+from seamark.broker.topic_rules import MOST_CHANGES
 from seamark.wire.apis import api_named
 from seamark.wire.consumer_protocol import Subscription, encode_subscription
 from seamark.wire.headers import request_header_version
@@ -62,6 +65,11 @@ _LARGE_NUMBERS = {
     "num_partitions": 1000, "count": 1000, "timestamp": 1_700_000_000_050, "resource_type": 4, "session_epoch": -1,
     "operation": 1, "permission_type": 1, "replication_factor": -1, "offset": -1, "validate_only": 1,
 }  # fmt: skip
+
+
+# What an element changes, in APIs that refuse to change more than so much at a time, whatever they could read: a new
+# topic is one change and its partition another.
+_CHANGES = {"CreateTopics": 2, "DeleteTopics": 1, "CreatePartitions": 1, "CreateAcls": 1, "IncrementalAlterConfigs": 1}
 
 
 @dataclass(frozen=True)
@@ -114,17 +122,62 @@ def _array_paths(cls: type[Struct], version: int, prefix: str) -> Iterator[str]:
             yield from _array_paths(kind, version, f"{prefix}{field.name}.")
 
 
-def fitted(shape: Shape, path: str, world: World, limit: int = LIMIT_BYTES) -> Shape:
-    """The shape with as many elements at ``path`` (or tags, for the path "") as fit into the limit."""
+def fitted(shape: Shape, path: str, world: World, limit: int = LIMIT_BYTES, *, is_beyond: bool = False) -> Shape:
+    """The shape with as many elements at ``path`` (or tags, for the path "") as fit into the limit.
+
+    No more than the broker takes in one request: it refuses what has more while it reads, which costs nothing.
+    ``is_beyond`` is for that refusal.
+    """
     few, some = (len(with_count(shape, path, number).frame(world, 0)) for number in (1, 65))
     each = max(1.0, (some - few) / 64)
     number = max(1, int((limit - few) / each))
+    least, more = (elements(with_count(shape, path, number)) for number in (1, 2))
+    # An array in another one that is empty adds nothing.
+    if more > least and not is_beyond:
+        number = max(1, min(number, 1 + (_most_elements()[shape.api] - least) // (more - least)))
     while True:
         found = with_count(shape, path, number)
         size = len(found.frame(world, 0))
         if size <= limit or number == 1:
             return found
         number = max(1, min(number - 1, int(number * limit / size * 0.995)))
+
+
+def elements(shape: Shape) -> int:
+    """How many elements all arrays of the request have together; unknown tagged fields count as well."""
+    counts = dict(shape.counts)
+    request = api_named(shape.api).request
+    tags = shape.tags_per_element if shape.version in request.flexible else 0
+
+    def of_struct(cls: type[Struct], prefix: str) -> int:
+        total = 0
+        for field in cls.fields:
+            kind, path = field.kind, prefix + field.name
+            if shape.version not in field.versions or field.is_tagged(shape.version):
+                continue
+            if isinstance(kind, Array):
+                is_left_out = shape.is_null and shape.version in field.nullable and path not in counts
+                number = 0 if is_left_out else counts.get(path, shape.others)
+                inner = tags + of_struct(kind.element, f"{path}.") if isinstance(kind.element, type) else 0
+                total += number * (1 + inner)
+            elif isinstance(kind, type):
+                total += of_struct(kind, f"{path}.")
+        return total
+
+    return of_struct(request, "") + (shape.tags if shape.version in request.flexible else 0)
+
+
+def is_too_large(shape: Shape, world: World) -> bool:
+    return len(shape.frame(world, 0)) > LIMIT_BYTES or elements(shape) > _most_elements()[shape.api]
+
+
+@cache
+def _most_elements() -> dict[str, int]:
+    """What the broker takes in one request, by API."""
+    return {
+        name: MOST_CHANGES // _CHANGES[name] if name in _CHANGES else endpoint.max_elements
+        for name, endpoint in ((each.api.name, each) for each in load_endpoints().values())
+    }
 
 
 def with_count(shape: Shape, path: str, number: int) -> Shape:
@@ -141,9 +194,13 @@ class Filling:
 
     shape: Shape
     path: str | None
+    # Whether it may have more elements than the broker takes.
+    is_beyond: bool = False
 
     def fitted(self, world: World, limit: int = LIMIT_BYTES) -> Shape:
-        return self.shape if self.path is None else fitted(self.shape, self.path, world, limit)
+        if self.path is None:
+            return self.shape
+        return fitted(self.shape, self.path, world, limit, is_beyond=self.is_beyond)
 
 
 def first_fillings(api: str, version: int) -> Iterator[Filling]:
@@ -155,6 +212,7 @@ def first_fillings(api: str, version: int) -> Iterator[Filling]:
         for names in NAMES:
             yield Filling(replace(one, names=names, others=0), path)
             yield Filling(replace(one, names=names), path)
+        yield Filling(replace(one, names="empty", others=0), path, is_beyond=True)
         yield Filling(replace(one, names="existing", others=0, is_null=True), path)
         yield Filling(replace(one, names="existing", numbers="large"), path)
         yield Filling(replace(one, counts=_outer(path, 30), names="existing"), path)
@@ -166,6 +224,7 @@ def first_fillings(api: str, version: int) -> Iterator[Filling]:
     yield Filling(Shape(api, version, others=0, numbers="large", is_null=True), None)
     if is_flexible:
         yield Filling(Shape(api, version, others=0), "")
+        yield Filling(Shape(api, version, others=0), "", is_beyond=True)
 
 
 def _outer(path: str, number: int) -> tuple[tuple[str, int], ...]:
@@ -203,7 +262,7 @@ def _mutated(shape: Shape, world: World, rng: random.Random) -> Shape:
         number = max(1, int(dict(shape.counts).get(outer, 1) * rng.choice((0.25, 0.5, 2, 4, 16, 64))))
         shape = with_count(shape, outer, min(number, 100_000))
         inner = with_count(shape, path, 1)
-        if len(inner.frame(world, 0)) > LIMIT_BYTES:
+        if is_too_large(inner, world):
             return fitted(inner, outer, world)
     return fitted(shape, path, world)
 

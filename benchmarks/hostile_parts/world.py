@@ -32,6 +32,8 @@ from tests.support.broker_driver import Client, batch_of
 WIDE = "wide"
 PLAIN = "plain"
 COMPACTED = "compacted"
+# What the first partition of some topics holds.
+FIRST_RECORDS = 100
 BIG_GROUP = "group-with-all-offsets"
 CROWDED_GROUP = "group-with-members"
 # Topics that one CreateTopics request makes: few enough for any limit on what one request may change.
@@ -74,7 +76,7 @@ def fill(address: Address, size: Size) -> World:
         cleaned = {"cleanup.policy": "compact", "segment.bytes": "1100000", "min.cleanable.dirty.ratio": "0.01"}
         _create(client, {COMPACTED: 100}, cleaned)
         for topic in (PLAIN, *numbered[:20]):
-            client.produce(topic, batch_of(*[b"x" * 100] * 100))
+            client.produce(topic, batch_of(*[b"x" * 100] * FIRST_RECORDS))
         _wait_for_a_coordinator(client)
         offsets = {WIDE: size.wide_partitions, **dict.fromkeys(numbered, 1)}
         _commit(client, BIG_GROUP, offsets)

@@ -1,4 +1,4 @@
-"""A sample of ``make soak NAME=hostile``: eight hostile processes for a few seconds, and a client beside them."""
+"""A sample of ``make soak NAME=hostile``: eight hostile processes for a few seconds, and clients beside them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from tests.soak import hostile
 
 
 def test_what_is_acknowledged_beside_hostile_clients_is_there_also_after_a_restart():
-    told = hostile.attack(4.0, TINY, settling=0.5)
-    assert told["failures"] == []
-    assert told["commits_checked"] > 0
-    assert set(told["attackers"]) == {"worst", "half", "churn", "slow", "logins", "bombs", "metadata", "hoard"}
-    # Each has done something: an attack that does not happen would prove nothing.
-    assert all(told["attackers"].values()), told["attackers"]
+    outcome = hostile.attack(2.0, TINY, settling=0.5, strength=hostile.SLIGHT)
+    # That each attack did what it is for is among the failures: one that does not happen would prove nothing.
+    assert outcome.failures() == []
+    assert outcome.books.commits > 0
+    assert outcome.attacked.produces_s

@@ -114,13 +114,17 @@ def missing(address: Address, books: Books) -> list[str]:
     with Consumer({**settings, "group.id": GROUP, "enable.auto.commit": False}) as consumer:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         committed = consumer.committed(partitions, timeout=30)
-        ends = consumer.end_offsets(partitions)
+        starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
         consumer.assign(partitions)
         consumer.seek_to_beginning(partitions)
         there: dict[tuple[int, int], bytes] = {}
         deadline = time.monotonic() + 60
-        while len(there) < sum(ends.values()) and time.monotonic() < deadline:
-            there.update({(each.partition, each.offset): each.value for each in consumer.poll(timeout=1.0)})
+        unread = {each.partition for each in partitions if starts[each] < ends[each]}
+        while unread and time.monotonic() < deadline:
+            for record in consumer.poll(timeout=1.0):
+                there[record.partition, record.offset] = record.value
+                if record.offset + 1 >= ends[record.topic_partition]:
+                    unread.discard(record.partition)
         for partition in partitions:
             number = str(partition.partition)
             for offset, value in books.records[number]:

@@ -7,9 +7,10 @@ import random
 import pytest
 
 from benchmarks.hostile_parts import batches, cases
-from benchmarks.hostile_parts.shapes import LIMIT_BYTES, Shape, array_paths, first_fillings, fitted, mutated
+from benchmarks.hostile_parts.shapes import LIMIT_BYTES, Shape, array_paths, elements, first_fillings, fitted, mutated
 from benchmarks.hostile_parts.world import World
-from seamark.broker.dispatch import Endpoint, load_endpoints
+from seamark.broker.dispatch import MAX_REQUEST_ELEMENTS, Endpoint, load_endpoints
+from seamark.broker.topic_rules import MOST_CHANGES
 from seamark.errors import DecodeError
 from seamark.wire.apis import all_apis
 from seamark.wire.compression import Codec
@@ -64,7 +65,33 @@ def test_a_shape_of_one_version_is_filled_in_another_where_its_array_has_another
     newest = cases.filled(Shape("DeleteTopics", 6, (), 0, "unknown"), "topics", WORLD)
     oldest = cases.in_version(newest, 1, WORLD)
     assert array_paths(all_apis()[20].request, 1) == ["topic_names"]
-    assert 0.9 * LIMIT_BYTES < len(oldest.frame(1)) <= LIMIT_BYTES
+    _, message = decode_request(oldest.frame(1)[4:])
+    assert len(message.topic_names) == MOST_CHANGES
+    assert len(oldest.frame(1)) <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("endpoint", load_endpoints().values(), ids=lambda each: each.api.name)
+def test_elements_are_counted_as_the_broker_counts_them(endpoint: Endpoint):
+    for filling in first_fillings(endpoint.api.name, endpoint.versions.last):
+        if filling.shape.names == "long":
+            continue
+        shape = filling.fitted(WORLD, LIMIT)
+        body, number = shape.frame(WORLD, 1)[4:], elements(shape)
+        decode_request(body, number)
+        if number:
+            with pytest.raises(DecodeError):
+                decode_request(body, number - 1)
+
+
+def test_an_array_inside_an_empty_one_is_not_filled():
+    shape = Shape("OffsetCommit", 8, (("topics", 0),), 0)
+    assert elements(fitted(shape, "topics.partitions", WORLD)) == 0
+
+
+def test_an_array_has_no_more_elements_than_the_broker_reads_unless_that_is_what_is_tried():
+    empty = Shape("FindCoordinator", 6, (), 0, "empty")
+    assert elements(fitted(empty, "coordinator_keys", WORLD)) == MAX_REQUEST_ELEMENTS
+    assert elements(fitted(empty, "coordinator_keys", WORLD, is_beyond=True)) > 10 * MAX_REQUEST_ELEMENTS
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -78,8 +105,7 @@ def test_a_bomb_is_a_batch_in_order_that_fits(codec: Codec):
 
 
 def test_a_lie_is_a_batch_whose_checksum_is_right():
-    for make in batches.lies().values():
-        lie = make()
+    for lie in batches.lies().values():
         try:
             header = read_header(lie)
         except DecodeError:
