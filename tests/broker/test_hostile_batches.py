@@ -180,7 +180,7 @@ def held_lane(broker, tiny_slices, monkeypatch):
 
     def hold(self, work):
         is_held = work.steps.__qualname__ == "_Producing.steps" and not released.is_set()
-        (turns.Turns._stand_in_line if is_held else go_on)(self, work)
+        (turns.Turns.stand_in_line if is_held else go_on)(self, work)
 
     monkeypatch.setattr(turns.Turns, "_go_on", hold)
 

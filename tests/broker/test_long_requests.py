@@ -406,7 +406,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def hold(self: Turns, work: Any) -> None:
         is_held = work.steps.__name__ == "_write_in_slices" and not released.is_set()
-        (Turns._stand_in_line if is_held else go_on)(self, work)
+        (Turns.stand_in_line if is_held else go_on)(self, work)
 
     monkeypatch.setattr(Turns, "_go_on", hold)
     return released

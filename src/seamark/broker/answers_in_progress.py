@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seamark.broker.context import RequestContext
+    from seamark.broker.turns import Work
 
 MAX_BYTES = 64 << 20
 # Below this an answer is short; as much may lie in a connection's send buffer.
@@ -66,6 +67,6 @@ class Room:
         self._asleep = asleep
         self._context = context
 
-    def begin(self, resume: Callable[[], None]) -> bool:
-        self._asleep[self._context] = resume
+    def begin(self, work: Work) -> bool:
+        self._asleep[self._context] = work.resume
         return True

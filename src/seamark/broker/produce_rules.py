@@ -7,7 +7,7 @@ as is what unfolds to more than the bounds of ``seamark.wire.record_walk`` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -18,7 +18,7 @@ from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, Reque
 from seamark.broker.turns import Steps, Wait
 from seamark.counts import counted
 from seamark.errors import BadLength, DecodeError, OverLimit, TrailingBytes
-from seamark.wire.compression import Codec, decompress, unfolded_bound
+from seamark.wire.compression import Codec, Unfolded, unfold, unfolded_bound
 from seamark.wire.crc32c import crc32c
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
@@ -61,6 +61,10 @@ _SLICE = 1_000
 _ASIDE_BYTES = 1 << 18
 # Bad records that are named one by one, so that the answer is not larger than the request.
 _NAMED = 1000
+
+
+# Bytes, and where in them the records begin and end.
+Records = tuple[Unfolded, int, int]
 
 
 class Reader(Protocol):
@@ -137,33 +141,48 @@ def check_records(
         bound = unfolded_bound(codec, memoryview(batch.content)[HEADER_BYTES:], most)
     except DecodeError as error:
         raise _not_unfolded(error, batch, codec, partition) from None
-    unfold = partial(_unfold, batch, codec, most)
-    if codec is Codec.NONE or bound <= _ASIDE_BYTES:
-        return (yield from _check_unfolded(batch, codec, unfold, partition, now_ms))
+    small = _if_small(batch, codec, bound)
+    if small is not None:
+        return (yield from _check_unfolded(batch, codec, small, partition, now_ms))
     yield reader.unfolding
     try:
-        reading = Reading(reader.reading_thread, unfold)
+        reading = Reading(reader.reading_thread, partial(_unfold, batch, codec, most))
         yield reading
-        return (yield from _check_unfolded(batch, codec, reading.result, partition, now_ms))
+        try:
+            unfolded = reading.result()
+        except DecodeError as error:
+            raise _not_unfolded(error, batch, codec, partition) from None
+        del reading
+        return (yield from _check_unfolded(batch, codec, unfolded, partition, now_ms))
     finally:
         reader.unfolding.release()
+
+
+def _if_small(batch: ProducedBatch, codec: Codec, bound: int) -> Records | None:
+    """Unfold the batch if that is no work to speak of, and sound; else it is done in another way, which says why."""
+    if codec is Codec.NONE:
+        content = batch.content
+        return content if isinstance(content, bytes) else bytes(content), HEADER_BYTES, len(content)
+    # Most batches are small, although some codecs cannot tell before they are unfolded.
+    if bound > _ASIDE_BYTES and len(batch.content) > _ASIDE_BYTES // 4:
+        return None
+    try:
+        return _unfold(batch, codec, _ASIDE_BYTES)
+    except DecodeError:
+        return None
 
 
 def _check_unfolded(
     batch: ProducedBatch,
     codec: Codec,
-    unfolded: Callable[[], tuple[bytes, int]],
+    unfolded: Records,
     partition: Partition,
     now_ms: int,
 ) -> Generator[Wait | None, None, ProducedBatch]:
     config = partition.topic.config
     is_compressed = codec is not Codec.NONE
     try:
-        records, start = unfolded()
-    except DecodeError as error:
-        raise _not_unfolded(error, batch, codec, partition) from None
-    try:
-        walk = _walk(batch, records, start)
+        walk = _walk(batch, unfolded)
         while not walk.advance(_SLICE):
             yield None
     except OverLimit as error:
@@ -175,7 +194,7 @@ def _check_unfolded(
         raise _unfit(f"the records cannot be read: {error}") from None
     claims_append_time = bool(batch.attributes & LOG_APPEND_TIME)
     if (config.is_compacted and walk.has_null_key) or _is_out_of_range(walk, batch, partition, now_ms):
-        yield from _refuse_records(records, start, batch, partition, now_ms)
+        yield from _refuse_records(unfolded, batch, partition, now_ms)
     if walk.has_false_offset:
         reason = "the offset deltas of the records do not count from 0"
         raise _unexpected(reason) if is_compressed else _unfit(reason)
@@ -242,17 +261,15 @@ def _unexpected(reason: str) -> RefusedByLog:
     return RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
 
 
-def _unfold(batch: ProducedBatch, codec: Codec, max_bytes: int) -> tuple[bytes, int]:
-    """Return the bytes that hold the records, and where in them these start."""
-    if codec is Codec.NONE:
-        content = batch.content
-        return content if isinstance(content, bytes) else bytes(content), HEADER_BYTES
-    return decompress(codec, memoryview(batch.content)[HEADER_BYTES:], max_bytes, HEADER_BYTES), 0
+def _unfold(batch: ProducedBatch, codec: Codec, max_bytes: int) -> Records:
+    content, size = unfold(codec, memoryview(batch.content)[HEADER_BYTES:], max_bytes, HEADER_BYTES)
+    return content, 0, size
 
 
-def _walk(batch: ProducedBatch, records: bytes, start: int) -> RecordWalk:
+def _walk(batch: ProducedBatch, records: Records) -> RecordWalk:
+    content, start, end = records
     is_compressed = bool(batch.attributes & CODEC_MASK)
-    return RecordWalk(records, start, batch.record_count, batch.base_timestamp_ms, is_compressed=is_compressed)
+    return RecordWalk(content, start, batch.record_count, batch.base_timestamp_ms, end=end, is_compressed=is_compressed)
 
 
 def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partition, now_ms: int) -> bool:
@@ -268,12 +285,12 @@ def _is_out_of_range(walk: RecordWalk, batch: ProducedBatch, partition: Partitio
     )
 
 
-def _refuse_records(records: bytes, start: int, batch: ProducedBatch, partition: Partition, now_ms: int) -> Steps:
+def _refuse_records(records: Records, batch: ProducedBatch, partition: Partition, now_ms: int) -> Steps:
     """Refuse the batch if a record of it is bad by itself, and name those records."""
     bad: list[tuple[int, str]] = []
     count = 0
     code = ErrorCode.INVALID_RECORD
-    walk = _walk(batch, records, start)
+    walk = _walk(batch, records)
     for number, (is_keyless, stamp) in enumerate(walk.one_by_one()):
         reason = None
         if is_keyless and partition.topic.config.is_compacted:

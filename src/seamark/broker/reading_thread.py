@@ -9,7 +9,10 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from seamark.broker.turns import Share, Work
 
 T = TypeVar("T")
 
@@ -27,8 +30,8 @@ class Reading(Generic[T]):
         self._result: T | None = None
         self._error: BaseException | None = None
 
-    def begin(self, resume: Callable[[], None]) -> bool:
-        self.done = resume
+    def begin(self, work: Work) -> bool:
+        self.done = work.resume
         self._thread.begin(self)
         return True
 
@@ -91,23 +94,37 @@ class ReadingThread:
 
 
 class OneAtATime:
-    """What only one piece of work may do at a time, such as to hold an unfolded batch; the others wait for it."""
+    """What only one piece of work may do at a time, such as to hold an unfolded batch; the others wait for it.
+
+    Those who wait get it in turn by their shares, whoever has more work.
+    """
 
     def __init__(self) -> None:
-        self._is_taken = False
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._holder: Work | None = None
+        self._waiting: dict[Share, deque[Work]] = {}
 
-    def begin(self, resume: Callable[[], None]) -> bool:
+    def begin(self, work: Work) -> bool:
         """Take it, as a ``Wait`` of ``seamark.broker.turns``; whoever has got it calls ``release``."""
-        if not self._is_taken:
-            self._is_taken = True
+        if self._holder is None:
+            self._take(work)
             return False
-        self._waiting.append(resume)
+        self._waiting.setdefault(work.share, deque()).append(work)
         return True
 
     def release(self) -> None:
-        if self._waiting:
-            # It is handed over, and not free in between.
-            self._waiting.popleft()()
-        else:
-            self._is_taken = False
+        assert self._holder is not None
+        self._holder.is_holding = False
+        self._holder = None
+        for share, line in self._waiting.items():
+            work = line.popleft()
+            # The share goes to the end.
+            del self._waiting[share]
+            if line:
+                self._waiting[share] = line
+            self._take(work)
+            work.resume()
+            break
+
+    def _take(self, work: Work) -> None:
+        self._holder = work
+        work.is_holding = True

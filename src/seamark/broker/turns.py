@@ -5,9 +5,9 @@ where nobody has to log in, and the broker for work of its own. A share that has
 All other work waits in its share's line. Work is a generator whose steps are short; each turn of the loop takes steps
 for a moment, of one share after another, however many connections and requests a share has.
 
-A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS``, and was not the first such in a while, its
-share rests for a hundred times as long if others are being served too: so one share makes them wait for about a
-hundredth of the time, whatever it asks for.
+A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS`` its share rests for two hundred times as
+long if others are being served too: so one share makes them wait for less than a hundredth of the time, whatever it
+asks for. Work that holds something others wait for goes on all the same.
 
 A generator yields None where it may be interrupted, or a ``Wait`` for something that is done elsewhere.
 """
@@ -33,22 +33,38 @@ LONE_TURN_SECONDS = 0.004
 LIGHT_PART = 0.1
 CREDIT_SECONDS = 0.02
 LONG_STEP_SECONDS = 0.003
-REST_FACTOR = 100
-MOST_REST_SECONDS = 10.0
+REST_FACTOR = 200
+# Below the session timeout of Kafka's clients, so that a member stays in its group.
+MOST_REST_SECONDS = 30.0
+# A step below this is let pass if there was none in a while: it may have been the first use of something.
+FORGIVEN_SECONDS = 0.02
 # For so long after another share was served nobody is alone.
 _COMPANY_SECONDS = 1.0
-# A long step is held against a share for so long. One alone may have been the first use of something.
+# A long step is held against a share for so long.
 _SUSPECT_SECONDS = 60.0
 # Shares of principals and addresses that are remembered; beyond them those go that have used nothing lately.
 _MOST_SHARES = 10_000
 
 
 class Wait(Protocol):
-    def begin(self, resume: Callable[[], None]) -> bool:
-        """Have it done and ``resume`` called then, in a turn to come; False if there is nothing to wait for."""
+    def begin(self, work: Work) -> bool:
+        """Have it done, and then the work resumed in a turn to come; False if there is nothing to wait for."""
 
 
 Steps = Generator[Wait | None]
+
+
+class Work(Protocol):
+    """A generator under way, as what it waits for sees it."""
+
+    # Whether it holds something that others wait for.
+    is_holding: bool
+
+    @property
+    def share(self) -> Share: ...
+
+    def resume(self) -> None:
+        """Let it go on in a turn to come."""
 
 
 class Share:
@@ -79,12 +95,17 @@ class Share:
 
 
 class _Work:
-    __slots__ = ("failed", "share", "steps")
+    __slots__ = ("_turns", "failed", "is_holding", "share", "steps")
 
-    def __init__(self, share: Share, steps: Steps, failed: Callable[[], None] | None) -> None:
+    def __init__(self, turns: Turns, share: Share, steps: Steps, failed: Callable[[], None] | None) -> None:
+        self._turns = turns
         self.share = share
         self.steps = steps
         self.failed = failed
+        self.is_holding = False
+
+    def resume(self) -> None:
+        self._turns.stand_in_line(self)
 
 
 def _one(step: Callable[[], None]) -> Generator[None]:
@@ -114,6 +135,8 @@ class Turns:
         self.rests = 0
         # For what the broker does by itself.
         self.own = Share("the broker")
+        # For work that holds something, whoever it is for.
+        self._holding = Share("the broker")
 
     def __len__(self) -> int:
         """How many pieces of work are in line."""
@@ -150,7 +173,7 @@ class Turns:
         self._note(share, now)
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
             if processor_began:
-                self._look_at(share, time.thread_time() - processor_began - FIRST_SECONDS)
+                self._look_at(share, began, time.thread_time() - processor_began - FIRST_SECONDS)
             else:
                 # It may have been the machine that was slow: from now on processor time tells.
                 share.suspect_until = now + _SUSPECT_SECONDS
@@ -170,7 +193,7 @@ class Turns:
 
     def run(self, share: Share, steps: Steps, failed: Callable[[], None] | None = None) -> None:
         """Begin at once if the share may, and let the rest wait in line; ``failed`` is called if a step raises."""
-        work = _Work(share, steps, failed)
+        work = _Work(self, share, steps, failed)
         if self._slice_ends:
             # In the time of whoever is being served.
             self._go_on(work)
@@ -178,7 +201,7 @@ class Turns:
         now = time.monotonic()
         mark = self.begin(share, now)
         if mark is None:
-            self._stand_in_line(work)
+            self.stand_in_line(work)
             return
         try:
             self._go_on(work)
@@ -187,7 +210,7 @@ class Turns:
 
     def add(self, share: Share, steps: Steps, failed: Callable[[], None] | None = None) -> None:
         """Let the work wait in line."""
-        self._stand_in_line(_Work(share, steps, failed))
+        self.stand_in_line(_Work(self, share, steps, failed))
 
     def later(self, share: Share, step: Callable[[], None]) -> None:
         """Let a single step wait in line."""
@@ -196,17 +219,19 @@ class Turns:
     def stop(self) -> None:
         """Drop what waits: nobody is answered any more."""
         self._is_stopped = True
-        for share in {self.own, *self._ready, *self._shares.values(), *self._resting}:
+        for share in {self.own, self._holding, *self._ready, *self._shares.values(), *self._resting}:
             while share.line:
                 share.line.popleft().steps.close()
         self._ready.clear()
 
-    def _stand_in_line(self, work: _Work) -> None:
+    def stand_in_line(self, work: _Work) -> None:
+        """Let it go on when it is its share's turn, and its own."""
         if self._is_stopped:
             work.steps.close()
             return
-        work.share.line.append(work)
-        self._make_ready(work.share)
+        share = self._holding if work.is_holding else work.share
+        share.line.append(work)
+        self._make_ready(share)
 
     def _make_ready(self, share: Share) -> None:
         """Put it behind the others whose turn comes, if it has work and does not rest."""
@@ -220,10 +245,10 @@ class Turns:
         steps, now = work.steps, time.monotonic
         try:
             for wait in steps:
-                if wait is not None and wait.begin(lambda: self._stand_in_line(work)):
+                if wait is not None and wait.begin(work):
                     return
                 if now() >= self._slice_ends:
-                    self._stand_in_line(work)
+                    self.stand_in_line(work)
                     return
         except Exception:  # the edge where a bug becomes an answer, as in dispatch
             if work.failed is None:
@@ -258,7 +283,7 @@ class Turns:
                     share.credit -= now - began
                     self._note(share, now)
                     if now - ends > LONG_STEP_SECONDS:
-                        self._look_at(share, time.thread_time() - processor_began - (ends - began))
+                        self._look_at(share, began, time.thread_time() - processor_began - (ends - began))
                     self._make_ready(share)
         finally:
             self._slice_ends = 0.0
@@ -270,13 +295,14 @@ class Turns:
     def _has_company(self, share: Share, now: float) -> bool:
         return now - (self._other_at if share is self._latest else self._latest_at) < _COMPANY_SECONDS
 
-    def _look_at(self, share: Share, step_seconds: float) -> None:
+    def _look_at(self, share: Share, began: float, step_seconds: float) -> None:
         """A step is over that took that much longer than a slice may."""
         now = time.monotonic()
-        was_suspect = now < share.suspect_until
+        is_forgiven = step_seconds < FORGIVEN_SECONDS and now >= share.suspect_until
         if step_seconds > LONG_STEP_SECONDS:
             share.suspect_until = now + _SUSPECT_SECONDS
-            if was_suspect and share is not self.own and self._has_company(share, now):
+            is_own = share in (self.own, self._holding)
+            if not (is_forgiven or is_own or share.is_resting) and self._has_company(share, began):
                 self._let_rest(share, step_seconds)
 
     def _let_rest(self, share: Share, step_seconds: float) -> None:

@@ -7,9 +7,11 @@ so that they wait for a step and never for a log.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from seamark.broker.reading_thread import Reading
+from seamark.broker.turns import Steps
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
@@ -33,7 +35,7 @@ class Upkeep:
         self._cluster = server.cluster
         self._timers: dict[str, Timer] = {}
         self._to_compact: deque[Partition] = deque()
-        self._steps: Generator[None] | None = None
+        self._steps: Steps | None = None
         self._is_running = False
 
     def start(self) -> None:
@@ -111,13 +113,14 @@ class Upkeep:
         self._steps = self._compact_waiting()
         self._server.turns.add(self._server.turns.own, self._steps)
 
-    def _compact_waiting(self) -> Generator[None]:
+    def _compact_waiting(self) -> Steps:
         while self._to_compact:
             partition = self._to_compact.popleft()
             try:
                 if not partition.is_deleted:
-                    yield from partition.log.compaction_steps(self._server.clock.now_ms())
+                    for aside in partition.log.compaction_steps(self._server.clock.now_ms()):
+                        yield None if aside is None else Reading(self._server.reading_thread, aside.run)
             except SeamarkError as error:
                 self._server.note_failure("a compaction failed", error)
-            yield
+            yield None
         self._steps = None

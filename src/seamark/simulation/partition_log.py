@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from seamark.simulation.disk import Crashed
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.transcript import Event
 from seamark.storage import Durability, Log, OpenFiles, PendingSync, StorageFailed
+from seamark.storage.aside import Pauses
 
 
 class Shell(Protocol):
@@ -62,7 +63,7 @@ class PartitionLog:
         # Batches that are written and wait for their acknowledgement.
         self._unsettled: deque[Batch] = deque()
         self._acknowledging_ms = 0
-        self._compaction: Generator[None] | None = None
+        self._compaction: Pauses[None] | None = None
 
     def begin(self) -> None:
         """The partition is loaded: look after its log from now on."""

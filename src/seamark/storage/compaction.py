@@ -17,10 +17,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
+from seamark.storage.aside import Aside, Pauses
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import File, Filesystem, remove_if_there
 from seamark.storage.index import SegmentContents
@@ -92,8 +93,8 @@ class Work:
         self.end = (dirty or clean)[-1].next_offset
         self.earliest_horizon_ms = -1
 
-    def rewrites(self, filesystem: Filesystem, directory: str) -> Generator[Rewrite | None]:
-        """Yield each finished rewrite, to be put in place before the next is asked for, and None for pauses between."""
+    def rewrites(self, filesystem: Filesystem, directory: str) -> Generator[Rewrite | Aside[Any] | None]:
+        """Yield each finished rewrite, to be put in place before the next is asked for, and pauses between."""
         most = self._settings.max_decompressed_bytes
         keys = KeyMap(most)
         for number, segment in enumerate(self._dirty):
@@ -159,14 +160,14 @@ class Rewrite:
     def size(self) -> int:
         return self._built.log_bytes
 
-    def take(self, segment: Segment, survivors: Survivors, is_dirty: bool) -> Iterator[None]:
+    def take(self, segment: Segment, survivors: Survivors, is_dirty: bool) -> Pauses[None]:
         """Add what survives of a segment."""
         self.replaced.append(segment)
         decide = survivors.of_dirty if is_dirty else survivors.of_clean
         for first, last in _runs_to_read(segment, survivors.kept) if is_dirty else segment.block_runs(_STEP_BYTES):
             for decision in decide(segment.read_blocks(first, last)):
-                if decision is None:
-                    yield None
+                if not isinstance(decision, tuple):
+                    yield decision
                     continue
                 batch, is_changed = decision
                 self._is_changed |= is_changed

@@ -7,11 +7,11 @@ whole by compaction and its keys count for nothing: whether they came into force
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 
 from seamark.errors import DecodeError
-from seamark.wire.compression import Codec, decompress
+from seamark.storage.aside import Pauses, unfolded_aside
+from seamark.wire.compression import Unfolded
 from seamark.wire.record_batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
 from seamark.wire.record_walk import MAX_RECORDS
 from seamark.wire.varints import read_varint
@@ -21,9 +21,8 @@ _SKIM = Struct(">qi9xhi30xi")
 UNTOUCHABLE = TRANSACTIONAL | CONTROL
 _NULL = 1
 _UNREADABLE = -1, -1
-# Records that are looked at before others get their turn; unfolding this many bytes takes as long as one.
-_SLICE = 25_000
-_BYTES_PER_RECORD = 256
+# Records that are looked at before others get their turn.
+_SLICE = 1_000
 
 
 class KeyMap:
@@ -42,7 +41,7 @@ class KeyMap:
         self.untouchable: list[int] = []
         self.unread: list[int] = []
 
-    def add(self, content: bytes) -> Iterator[None]:
+    def add(self, content: bytes) -> Pauses[None]:
         """Take in the whole batches in ``content``, which follow all those taken in before; pauses at each yield."""
         position = 0
         size = len(content)
@@ -59,11 +58,12 @@ class KeyMap:
             elif count:
                 start, behind = position + HEADER_BYTES, end
                 noted = len(keys)
-                records = content
+                records: Unfolded = content
                 if attributes & CODEC_MASK:
-                    records = self._decompress(content[start:end], attributes & CODEC_MASK)
-                    start, behind = 0, len(records)
-                    work += behind // _BYTES_PER_RECORD
+                    packed = memoryview(content)[start:end]
+                    unfolded = yield from unfolded_aside(attributes & CODEC_MASK, packed, self._max_bytes)
+                    records, behind = unfolded or (b"", 0)
+                    start = 0
                 left = count if count <= MAX_RECORDS else -1
                 previous = base_offset - 1
                 while left > 0 and start >= 0:
@@ -84,7 +84,7 @@ class KeyMap:
                     work += part
                     if work >= _SLICE:
                         work = 0
-                        yield
+                        yield None
                 if left or start != behind:
                     self.untouchable.append(base_offset)
                     self.unread.append(base_offset)
@@ -96,15 +96,9 @@ class KeyMap:
         """Return, in order, the last offset of every key and the first of every batch that is kept whole."""
         return sorted([*self.latest.values(), *self.untouchable])
 
-    def _decompress(self, records: bytes, codec: int) -> bytes:
-        try:
-            return decompress(Codec(codec), records, self._max_bytes)
-        except DecodeError:
-            return b""
-
 
 def _skim(
-    content: bytes,
+    content: Unfolded,
     position: int,
     end: int,
     count: int,

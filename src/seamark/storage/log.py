@@ -10,7 +10,7 @@ make it known. Reads go on in every case.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from seamark.errors import ClosedError, SeamarkError
 from seamark.readable_log import readable_logger
 from seamark.storage import compaction, retention
 from seamark.storage.admission import admit
+from seamark.storage.aside import Pauses, at_once
 from seamark.storage.checkpoint import write_checkpoint
 from seamark.storage.clean_shutdown import mark_clean, unmark_clean
 from seamark.storage.compaction import Cleaning
@@ -286,13 +287,32 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return offset and timestamp of the first record whose timestamp is ``timestamp_ms`` or later."""
-        with self._noting_damage():
-            return self._segments.find_timestamp(timestamp_ms, self._log_start)
+        return at_once(self.timestamp_steps(timestamp_ms))
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """Return offset and timestamp of the first record that has the largest timestamp."""
-        with self._noting_damage():
-            return self._segments.find_max_timestamp(self._log_start)
+        return at_once(self.timestamp_steps(None))
+
+    def timestamp_steps(self, timestamp_ms: int | None) -> Pauses[tuple[int, int] | None]:
+        """Do what ``offset_for_timestamp`` does, or ``max_timestamp`` for None, in steps; other calls may come in
+        between.
+        """
+        for is_last in (False, False, True):
+            changes = self._name_changes
+            try:
+                with self._noting_damage():
+                    if timestamp_ms is None:
+                        found = yield from self._segments.find_max_timestamp(self._log_start)
+                    else:
+                        found = yield from self._segments.find_timestamp(timestamp_ms, self._log_start)
+            except StorageFailed:
+                if is_last or changes == self._name_changes:
+                    raise
+                # Segments have gone or were replaced meanwhile: with those there are now.
+                continue
+            if is_last or changes == self._name_changes:
+                return found
+        raise AssertionError("the last round returns or raises")
 
     # -- the start of the log
 
@@ -344,8 +364,8 @@ class Log:
         for _ in self.compaction_steps(now_ms):
             pass
 
-    def compaction_steps(self, now_ms: int) -> Generator[None]:
-        """Do what ``compact`` does, without its sync, in steps of about a megabyte; other calls may come in between.
+    def compaction_steps(self, now_ms: int) -> Pauses[None]:
+        """Do what ``compact`` does, without its sync, in short steps; other calls may come in between.
 
         Only synced segments take part: a value must not give way to a newer one that a crash could still take. A
         generator that is closed early leaves the log as sound as one that ends. A second one beside it does nothing.
@@ -358,10 +378,12 @@ class Log:
         try:
             self._note_cleaning(self._cleaning._replace(compacted_below=max(self._cleaning.compacted_below, work.end)))
             with self._noting_damage(), closing(work.rewrites(self._filesystem, self.directory)) as rewrites:
-                for rewrite in rewrites:
-                    if rewrite is not None:
-                        self._put_in_place(rewrite)
-                    yield
+                for step in rewrites:
+                    if isinstance(step, compaction.Rewrite):
+                        self._put_in_place(step)
+                        yield None
+                    else:
+                        yield step
             self._note_cleaning(Cleaning(self._cleaning.compacted_below, work.end, work.earliest_horizon_ms))
         finally:
             self._is_compacting = False

@@ -11,16 +11,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from struct import Struct
+from typing import Any
 
-from seamark.errors import DecodeError
+from seamark.errors import BadValue, DecodeError
 from seamark.readable_log import readable_logger
+from seamark.storage.aside import Aside, Pauses, unfolded_aside
 from seamark.storage.errors import CorruptBatch, MissingFile, StorageFailed
 from seamark.storage.filesystem import File, Filesystem, read_whole
 from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
 from seamark.storage.names import INDEX, LOG, segment_file
 from seamark.storage.open_files import OpenFiles
 from seamark.storage.scan import scan_segment
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, decompress
+from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, Unfolded
 from seamark.wire.crc32c import crc32c
 from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
 from seamark.wire.record_skim import skim_records
@@ -29,6 +31,13 @@ logger = readable_logger("seamark.storage")
 
 # Base offset, batch length, last offset delta and largest timestamp.
 _PLACE = Struct(">qi11xi8xq")
+
+
+# Records that are looked at before others get their turn.
+_RECORDS_PER_STEP = 1_000
+
+# Of a record, or a pause.
+OffsetAndTime = tuple[int, int] | Aside[Any] | None
 
 
 class Segment:
@@ -366,7 +375,7 @@ class Segment:
         """A rewrite may end with a batch that only says where its offsets end; alone it is nothing to serve."""
         return self.is_compacted and len(content) == HEADER_BYTES
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record not older than ``timestamp_ms``, from ``from_offset`` on."""
         if timestamp_ms > self.max_timestamp_ms:
             return None
@@ -378,16 +387,18 @@ class Segment:
             while position < len(content):
                 base, length, delta, largest = unpack(content, position)
                 if largest >= timestamp_ms and base + delta >= from_offset:
-                    for offset, stamp in self._timestamps(content, position, blocks.positions[number]):
-                        if stamp >= timestamp_ms and offset >= from_offset:
-                            return offset, stamp
+                    for found in self._timestamps(content, position, blocks.positions[number]):
+                        if not isinstance(found, tuple):
+                            yield found
+                        elif found[1] >= timestamp_ms and found[0] >= from_offset:
+                            return found
                 position += length + LENGTH_OVERHEAD
         return None
 
-    def find_max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
+    def find_max_timestamp(self, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record with the largest timestamp from ``from_offset`` on."""
         if self.max_timestamp_offset >= from_offset:
-            found = self.find_timestamp(self.max_timestamp_ms, from_offset)
+            found = yield from self.find_timestamp(self.max_timestamp_ms, from_offset)
             # None where a batch says that it has a later time than its records have: then all are looked at.
             if found is not None:
                 return found
@@ -399,14 +410,16 @@ class Segment:
             while position < len(content):
                 base, length, delta, largest = _PLACE.unpack_from(content, position)
                 if base + delta >= from_offset and largest >= 0 and (best is None or largest > best[1]):
-                    for offset, stamp in self._timestamps(content, position, blocks.positions[number]):
-                        if offset >= from_offset and stamp >= 0 and (best is None or stamp > best[1]):
-                            best = offset, stamp
+                    for seen in self._timestamps(content, position, blocks.positions[number]):
+                        if not isinstance(seen, tuple):
+                            yield seen
+                        elif seen[0] >= from_offset and seen[1] >= 0 and (best is None or seen[1] > best[1]):
+                            best = seen
                 position += length + LENGTH_OVERHEAD
         return best
 
-    def _timestamps(self, content: bytes, position: int, block_position: int) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record; none of a batch whose records cannot be read."""
+    def _timestamps(self, content: bytes, position: int, block_position: int) -> Iterator[OffsetAndTime]:
+        """Yield offset and timestamp of each record, and pauses; none of a batch whose records cannot be read."""
         try:
             header = read_header(content, position)
             yield from _offsets_and_times(content, position, header)
@@ -422,12 +435,19 @@ class Segment:
                 )
 
 
-def _offsets_and_times(content: bytes, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+def _offsets_and_times(content: bytes, position: int, header: BatchHeader) -> Iterator[OffsetAndTime]:
     end = batch_end(content, position, header)
     start = position + HEADER_BYTES
+    records: Unfolded = content
     if header.codec is not Codec.NONE and header.record_count:
-        content = decompress(header.codec, memoryview(content)[start:end], DEFAULT_MAX_DECOMPRESSED, start)
-        start, end = 0, len(content)
-    for delta, time_delta, *_ in skim_records(content, start, end, header.record_count):
+        packed = memoryview(content)[start:end]
+        unfolded = yield from unfolded_aside(header.codec, packed, DEFAULT_MAX_DECOMPRESSED)
+        if unfolded is None:
+            raise BadValue("records", start, "they cannot be unfolded")
+        records, end = unfolded
+        start = 0
+    for number, (delta, time_delta, *_) in enumerate(skim_records(records, start, end, header.record_count), 1):
+        if number % _RECORDS_PER_STEP == 0:
+            yield None
         stamp = header.max_timestamp_ms if header.timestamp_type else header.base_timestamp_ms + time_delta
         yield header.base_offset + delta, stamp

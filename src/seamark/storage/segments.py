@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from seamark.readable_log import readable_logger
+from seamark.storage.aside import Pauses
 from seamark.storage.errors import StorageFailed
 from seamark.storage.filesystem import Filesystem, remove_if_there
 from seamark.storage.segment import Segment
@@ -71,20 +72,20 @@ class Segments:
             offset = self._bases[number]
         return b""
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record from ``from_offset`` on that is not older."""
-        for segment in self._row:
-            found = segment.find_timestamp(timestamp_ms, from_offset)
+        for segment in list(self._row):
+            found = yield from segment.find_timestamp(timestamp_ms, from_offset)
             if found is not None:
                 return found
         return None
 
-    def find_max_timestamp(self, from_offset: int) -> tuple[int, int] | None:
+    def find_max_timestamp(self, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record from ``from_offset`` on with the largest timestamp."""
         best: tuple[int, int] | None = None
-        for segment in self._row:
+        for segment in list(self._row):
             if best is None or segment.max_timestamp_ms > best[1]:
-                found = segment.find_max_timestamp(from_offset)
+                found = yield from segment.find_max_timestamp(from_offset)
                 if found is not None and (best is None or found[1] > best[1]):
                     best = found
         return best

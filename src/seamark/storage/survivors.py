@@ -13,13 +13,15 @@ value and headers are.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
+from typing import Any
 
 from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.readable_log import readable_logger
+from seamark.storage.aside import LARGE_BYTES, Aside, Pauses, unfolded_aside
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
-from seamark.wire.compression import Codec, decompress
+from seamark.wire.compression import Codec, Unfolded
 from seamark.wire.record_batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
@@ -41,11 +43,11 @@ logger = readable_logger("seamark.storage")
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")
 # Records that are looked at before others get their turn.
-_SLICE = 25_000
+_SLICE = 1_000
 _GOES, _STAYS = 0, 1
 
-# What is left of a batch and whether it was changed; None is a pause.
-Decision = tuple[bytes, bool] | None
+# What is left of a batch and whether it was changed, or a pause.
+Decision = tuple[bytes, bool] | Aside[Any] | None
 
 
 class Survivors:
@@ -103,7 +105,7 @@ class Survivors:
 
     def _rebuild(
         self, content: bytes, position: int, stays: Callable[[int, bytes | None], bool]
-    ) -> Generator[None, None, tuple[bytes, bool]]:
+    ) -> Pauses[tuple[bytes, bool]]:
         try:
             header = read_header(content, position)
             end = position + header.size_bytes
@@ -111,8 +113,8 @@ class Survivors:
                 return b"", True
             if header.record_count > MAX_RECORDS:
                 raise OverLimit("record_count", position, f"there are {header.record_count} of them")
-            records, start = self._unfold(content, position, end, header)
-            choice, count, largest_ms, has_tombstone = yield from self._choose(records, start, header, stays)
+            records, start, behind = yield from self._unfold(content, position, end, header)
+            choice, count, largest_ms, has_tombstone = yield from self._choose(records, start, behind, header, stays)
             if not count:
                 return b"", True
             is_horizon_new = has_tombstone and header.delete_horizon_ms is None
@@ -121,7 +123,7 @@ class Survivors:
             if count == header.record_count and not is_horizon_new:
                 return content[position:end], False
             base_ms = self._new_horizon_ms if is_horizon_new else header.base_timestamp_ms
-            chosen = yield from self._copy(records, start, header, choice, header.base_timestamp_ms - base_ms)
+            chosen = yield from self._copy(records, start, behind, header, choice, header.base_timestamp_ms - base_ms)
         except DecodeError as error:
             outline = read_outline(content, position)
             if not self._is_unreadable_told:
@@ -132,40 +134,54 @@ class Survivors:
                     error,
                 )
             return content[position : position + outline.size_bytes], False
-        batch = replace_records(
-            header,
-            bytes(chosen),
-            record_count=count,
-            base_timestamp_ms=base_ms,
-            max_timestamp_ms=header.max_timestamp_ms if header.timestamp_type else largest_ms,
-            attributes=header.attributes | (DELETE_HORIZON if is_horizon_new else 0),
+        aside = Aside(
+            lambda: replace_records(
+                header,
+                bytes(chosen),
+                record_count=count,
+                base_timestamp_ms=base_ms,
+                max_timestamp_ms=header.max_timestamp_ms if header.timestamp_type else largest_ms,
+                attributes=header.attributes | (DELETE_HORIZON if is_horizon_new else 0),
+            )
         )
-        return batch, True
+        if len(chosen) > LARGE_BYTES:
+            yield aside
+        return aside.result(), True
 
     def _note_horizon(self, horizon_ms: int) -> None:
         earliest = self.earliest_horizon_ms
         self.earliest_horizon_ms = horizon_ms if earliest < 0 else min(earliest, horizon_ms)
 
-    def _unfold(self, content: bytes, position: int, end: int, header: BatchHeader) -> tuple[bytes, int]:
-        """Return the records on their own, and where in what is returned they start."""
+    def _unfold(
+        self, content: bytes, position: int, end: int, header: BatchHeader
+    ) -> Pauses[tuple[Unfolded, int, int]]:
+        """Return the records on their own, and where in what is returned they begin and end."""
         if header.codec is Codec.NONE:
-            return content[position:end], HEADER_BYTES
+            return content[position:end], HEADER_BYTES, end - position
         compressed = memoryview(content)[position + HEADER_BYTES : end]
-        return decompress(header.codec, compressed, self._max_bytes), 0
+        unfolded = yield from unfolded_aside(header.codec, compressed, self._max_bytes)
+        if unfolded is None:
+            raise BadValue("records", position, "they cannot be unfolded")
+        return unfolded[0], 0, unfolded[1]
 
     def _choose(
-        self, records: bytes, start: int, header: BatchHeader, stays: Callable[[int, bytes | None], bool]
-    ) -> Generator[None, None, tuple[bytearray, int, int, bool]]:
+        self,
+        records: Unfolded,
+        start: int,
+        behind: int,
+        header: BatchHeader,
+        stays: Callable[[int, bytes | None], bool],
+    ) -> Pauses[tuple[bytearray, int, int, bool]]:
         """Return for each record whether it stays, how many do, their largest time, and whether a tombstone does."""
         is_expired = header.delete_horizon_ms is not None and self._now_ms >= header.delete_horizon_ms
         choice = bytearray(header.record_count)
         count = 0
         largest: int | None = None
         has_tombstone = False
-        skimmed = skim_records(records, start, len(records), header.record_count)
+        skimmed = skim_records(records, start, behind, header.record_count)
         for number, (delta, time_delta, key, has_value, *_) in enumerate(skimmed):
             if number % _SLICE == _SLICE - 1:
-                yield
+                yield None
             if not stays(delta, key):
                 continue
             if not has_value:
@@ -179,13 +195,13 @@ class Survivors:
         return choice, count, max(header.base_timestamp_ms + (largest or 0), NO_TIMESTAMP), has_tombstone
 
     def _copy(
-        self, records: bytes, start: int, header: BatchHeader, choice: bytearray, later_ms: int
-    ) -> Generator[None, None, bytearray]:
+        self, records: Unfolded, start: int, behind: int, header: BatchHeader, choice: bytearray, later_ms: int
+    ) -> Pauses[bytearray]:
         """Return the chosen records, their times being counted from a base that is ``later_ms`` earlier than it was."""
         chosen = bytearray()
-        for number, record in enumerate(skim_records(records, start, len(records), header.record_count)):
+        for number, record in enumerate(skim_records(records, start, behind, header.record_count)):
             if number % _SLICE == _SLICE - 1:
-                yield
+                yield None
             if choice[number] == _GOES:
                 continue
             _, time_delta, _, _, begin, attributes_at, offset_at, end = record

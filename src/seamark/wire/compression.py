@@ -11,6 +11,8 @@ a ``DecodeError``.
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Iterator
 from enum import IntEnum
 
 from seamark.errors import BadValue, EncodeError, OverLimit, TrailingBytes, UnknownCodec
@@ -48,6 +50,13 @@ _LZ4_END = bytes(4)
 
 # Kafka's own default.
 _ZSTD_LEVEL = 3
+
+# Unfolded in one piece; what is larger has memory of its own.
+_SMALL_BYTES = 1 << 18
+_INFLATED_AT_ONCE = 1 << 18
+
+# Both give a number for an index and bytes for a slice.
+Unfolded = bytes | mmap.mmap
 
 
 def load_codecs() -> None:
@@ -94,6 +103,30 @@ def decompress(codec: Codec | int, data: bytes | memoryview, max_bytes: int, pos
     raise UnknownCodec("codec", position, f"compression codec {int(codec)} is not defined")
 
 
+def unfold(codec: Codec | int, data: memoryview, max_bytes: int, position: int = 0) -> tuple[Unfolded, int]:
+    """As ``decompress``, for what may be large: return where it is, and how many bytes of that it has.
+
+    It is in memory of its own, which goes back to the system as soon as nobody refers to it. On a thread it lets others
+    go on: nothing is copied in one piece, and the codecs let go of the interpreter.
+    """
+    bound = unfolded_bound(codec, data, max_bytes)
+    if bound <= _SMALL_BYTES or codec == Codec.NONE:
+        content = decompress(codec, data, max_bytes, position)
+        return content, len(content)
+    # A stream that is too long is found out by the byte that would not fit.
+    room = mmap.mmap(-1, bound + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with memoryview(room) as view:
+        if codec == Codec.GZIP:
+            size = _inflate_into(view, data, position)
+        elif codec == Codec.SNAPPY:
+            size = _unfold_snappy_into(view, data, max_bytes, position)
+        else:
+            size = _decode_into(view, codec, data, max_bytes, position)
+    if size > max_bytes:
+        raise _too_large(position, max_bytes)
+    return room, size
+
+
 def unfolded_bound(codec: Codec | int, data: memoryview, max_bytes: int) -> int:
     """Return the most bytes that ``decompress`` can make of ``data``, found without unfolding it."""
     if codec == Codec.GZIP:
@@ -135,6 +168,27 @@ def _decompress_gzip(data: memoryview, max_bytes: int, position: int) -> bytes:
     return content
 
 
+def _inflate_into(view: memoryview, data: memoryview, position: int) -> int:
+    import zlib
+
+    inflater = zlib.decompressobj(_ZLIB_WITH_GZIP_HEADER)
+    size = 0
+    left: bytes | memoryview = data
+    while not inflater.eof and size < len(view):
+        try:
+            content = inflater.decompress(left, min(_INFLATED_AT_ONCE, len(view) - size))
+        except zlib.error as error:
+            raise _unsound("gzip", position, error) from None
+        view[size : size + len(content)] = content
+        size += len(content)
+        left = inflater.unconsumed_tail
+        if not content and not left and not inflater.eof:
+            raise _unsound("gzip", position, "it ends early")
+    if inflater.unused_data and size < len(view):
+        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} bytes are left behind the gzip stream")
+    return size
+
+
 def _compress_snappy(data: memoryview) -> bytes:
     import cramjam
 
@@ -146,15 +200,41 @@ def _compress_snappy(data: memoryview) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, max_bytes: int, position: int) -> bytes:
-    if data[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
-        return _decompress_snappy_block(data, max_bytes, max_bytes, position)
-    if len(data) < len(_SNAPPY_HEADER):
-        raise _unsound("snappy", position, "its header is cut off")
     parts: list[bytes] = []
     left = max_bytes
+    for block in _snappy_blocks(data, position):
+        _snappy_size(block, left, max_bytes, position)
+        part = _decompress_snappy_block(block, position)
+        left -= len(part)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unfold_snappy_into(view: memoryview, data: memoryview, max_bytes: int, position: int) -> int:
+    import cramjam
+
+    size = 0
+    for block in _snappy_blocks(data, position):
+        _snappy_size(block, max_bytes - size, max_bytes, position)
+        try:
+            size += cramjam.snappy.decompress_raw_into(block, view[size:])
+        except cramjam.DecompressionError as error:
+            raise _unsound("snappy", position, error) from None
+    return size
+
+
+def _snappy_blocks(data: memoryview, position: int) -> Iterator[memoryview]:
+    """The blocks of a stream as Java's library frames them; raw snappy is one block."""
+    if data[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
+        yield data
+        return
+    if len(data) < len(_SNAPPY_HEADER):
+        raise _unsound("snappy", position, "its header is cut off")
     at = len(_SNAPPY_HEADER)
+    count = 0
     while at < len(data):
-        check_blocks(len(parts), position)
+        check_blocks(count, position)
+        count += 1
         if data[at : at + len(_SNAPPY_MAGIC)] == _SNAPPY_MAGIC:
             raise TrailingBytes("records", position, f"{len(data) - at} bytes are left behind the snappy stream")
         size = int.from_bytes(data[at : at + 4])
@@ -163,24 +243,31 @@ def _decompress_snappy(data: memoryview, max_bytes: int, position: int) -> bytes
             raise _unsound(
                 "snappy", position, f"a block of {size} bytes is announced where {max(len(data) - at, 0)} are left"
             )
-        block = _decompress_snappy_block(data[at : at + size], left, max_bytes, position)
-        left -= len(block)
-        parts.append(block)
+        yield data[at : at + size]
         at += size
-    return b"".join(parts)
 
 
-def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int, position: int) -> bytes:
+def _snappy_size(block: memoryview, left: int, max_bytes: int, position: int) -> int:
+    """What the block says that it unfolds to, which it can, and for which there is room."""
     import cramjam
 
     if not block:
         raise _unsound("snappy", position, "a block is empty")
     try:
-        size = cramjam.snappy.decompress_raw_len(block)
-        if size > len(block) * _SNAPPY_MAX_GROWTH:
-            raise _unsound("snappy", position, f"a block of {len(block)} bytes cannot hold {size}")
-        if size > left:
-            raise _too_large(position, max_bytes)
+        size: int = cramjam.snappy.decompress_raw_len(block)
+    except cramjam.DecompressionError as error:
+        raise _unsound("snappy", position, error) from None
+    if size > len(block) * _SNAPPY_MAX_GROWTH:
+        raise _unsound("snappy", position, f"a block of {len(block)} bytes cannot hold {size}")
+    if size > left:
+        raise _too_large(position, max_bytes)
+    return size
+
+
+def _decompress_snappy_block(block: memoryview, position: int) -> bytes:
+    import cramjam
+
+    try:
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise _unsound("snappy", position, error) from None
@@ -203,18 +290,29 @@ def _compress_lz4(data: memoryview) -> bytes:
 
 def _decompress_frame(codec: str, data: memoryview, bound: int, max_bytes: int, position: int) -> bytes:
     """Decode into a buffer that holds what the blocks can hold, or what is allowed: the codec stops where it ends."""
-    import cramjam
-
     capacity = min(bound, max_bytes)
     # One byte at least, so that an empty stream has a buffer to decode into.
     buffer = bytearray(max(capacity, 1))
+    size = _decode_frame(codec, data, memoryview(buffer), bound, max_bytes, position)
+    if size > capacity:
+        raise _too_large(position, max_bytes)
+    return bytes(memoryview(buffer)[:size])
+
+
+def _decode_into(view: memoryview, codec: Codec | int, data: memoryview, max_bytes: int, position: int) -> int:
+    if codec == Codec.LZ4:
+        return _decode_frame("lz4", data, view, lz4_bound(data, position), max_bytes, position)
+    return _decode_frame("zstd", data, view, zstd_bound(data, max_bytes, position), max_bytes, position)
+
+
+def _decode_frame(codec: str, data: memoryview, into: memoryview, bound: int, max_bytes: int, position: int) -> int:
+    import cramjam
+
     try:
-        size = getattr(cramjam, codec).decompress_into(data, buffer)
+        size: int = getattr(cramjam, codec).decompress_into(data, into)
     except cramjam.DecompressionError as error:
         # A buffer smaller than the blocks' bound was cut to the allowed size, and the codec says so when it is full.
         if bound > max_bytes and "whole buffer" in str(error):
             raise _too_large(position, max_bytes) from None
         raise _unsound(codec, position, error) from None
-    if size > capacity:
-        raise _too_large(position, max_bytes)
-    return bytes(memoryview(buffer)[:size])
+    return size

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seamark.errors import BadLength, BadValue, Truncated
+from seamark.wire.compression import Unfolded
 from seamark.wire.varints import read_varint, read_varlong
 
 # Offset delta, timestamp delta, key, whether there is a value, and the places of: the record, its attributes, its
@@ -16,7 +17,7 @@ from seamark.wire.varints import read_varint, read_varlong
 Skimmed = tuple[int, int, bytes | None, bool, int, int, int, int]
 
 
-def skim_records(content: bytes, position: int, end: int, count: int) -> Iterator[Skimmed]:
+def skim_records(content: Unfolded, position: int, end: int, count: int) -> Iterator[Skimmed]:
     """Yield ``count`` records from ``position`` on, whose offsets rise; raises ``DecodeError``, also if they do not end
     at ``end``.
     """

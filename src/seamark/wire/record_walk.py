@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seamark.errors import BadLength, BadValue, DecodeError, OverLimit, TrailingBytes
+from seamark.wire.compression import Unfolded
 from seamark.wire.record_batch import INT64_MIN, SMALLEST_RECORD_BYTES
 from seamark.wire.varints import read_varint, read_varlong
 
@@ -48,6 +49,7 @@ class RecordWalk:
         "_base_timestamp_ms",
         "_content",
         "_count",
+        "_end",
         "_gap",
         "_headers_left",
         "_ignores_lengths",
@@ -62,15 +64,26 @@ class RecordWalk:
     )
 
     def __init__(
-        self, content: bytes, position: int, count: int, base_timestamp_ms: int, *, is_compressed: bool = False
+        self,
+        content: Unfolded,
+        position: int,
+        count: int,
+        base_timestamp_ms: int,
+        *,
+        end: int | None = None,
+        is_compressed: bool = False,
     ) -> None:
-        """``content`` has the records from ``position`` to its end; ``count`` is what the batch's header says."""
-        left = len(content) - position
+        """``content`` has the records from ``position`` to ``end``, its own if not given; ``count`` is what the batch's
+        header says.
+        """
+        end = len(content) if end is None else end
+        left = end - position
         if count * SMALLEST_RECORD_BYTES > left:
             raise BadLength("record_count", 57, f"{count} records do not fit {left} bytes")
         if count > MAX_RECORDS:
             raise OverLimit("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
         self._content = content
+        self._end = end
         self._position = position
         self._count = count
         self._index = 0
@@ -111,8 +124,10 @@ class RecordWalk:
                     self._gap = min(2 * self._gap, _LARGEST_GAP)
         except IndexError:
             raise self._unsound("the bytes end inside of it") from None
-        if self._position != len(self._content):
-            left = len(self._content) - self._position
+        if self._position > self._end:
+            raise self._unsound("the bytes end inside of it")
+        if self._position != self._end:
+            left = self._end - self._position
             raise TrailingBytes("records", self._position, f"{left} bytes are left behind the last record")
         return True
 
@@ -130,7 +145,7 @@ class RecordWalk:
     def _walk(self, stop: int, headers_stop: int) -> None:
         """Walk up to the record of that number, one by one; or up to one that has brought the headers to that sum."""
         content = self._content
-        end = len(content)
+        end = self._end
         position = self._position
         largest, smallest = self._largest_delta, self._smallest_delta
         ignores_lengths = self._ignores_lengths
@@ -220,7 +235,7 @@ class RecordWalk:
 
     def _walk_headers(self, position: int, end: int) -> int:
         content = self._content
-        if end > len(content):
+        if end > self._end:
             raise self._unsound("it reaches beyond the batch")
         count, position = read_varint(content, position, end, "header_count")
         # A header is two lengths at least.
@@ -274,7 +289,7 @@ class RecordWalk:
     def _find_run(self, stop: int) -> bool:
         content = self._content
         begin, first = self._position, self._index
-        size = len(content)
+        size = self._end
         if size - begin < 2 * SMALLEST_RECORD_BYTES:
             return False
         length, start = _read_short(content, begin)
@@ -351,13 +366,13 @@ class RecordWalk:
         return (sizes[0] < 0, header_count, places) if position == end else None
 
 
-def _read_doubled(content: bytes, position: int, end: int, field: str = "varint") -> tuple[int, int]:
+def _read_doubled(content: Unfolded, position: int, end: int, field: str = "varint") -> tuple[int, int]:
     """Return twice the number at ``position``, one more if it is negative, and the position behind it."""
     number, position = read_varint(content, position, end, field)
     return (number << 1 if number >= 0 else (~number << 1) + 1), position
 
 
-def _read_short(content: bytes, position: int) -> tuple[int, int]:
+def _read_short(content: Unfolded, position: int) -> tuple[int, int]:
     """Return the number at ``position`` and the position behind it, quickly for one or two bytes."""
     byte = content[position]
     if byte < 0x80:
@@ -369,7 +384,7 @@ def _read_short(content: bytes, position: int) -> tuple[int, int]:
     return read_varint(content, position, len(content), "length")
 
 
-def _behind_varint(content: bytes, position: int) -> int:
+def _behind_varint(content: Unfolded, position: int) -> int:
     while content[position] >= 0x80:
         position += 1
     return position + 1

@@ -9,14 +9,18 @@ encoding (unsigned) and live with the messages.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from seamark.errors import BadLength, Truncated
+
+if TYPE_CHECKING:
+    from seamark.wire.compression import Unfolded
 
 VARINT_MAX_BYTES = 5
 VARLONG_MAX_BYTES = 10
 
 
-def _read(buffer: bytes, position: int, end: int, field: str, max_bytes: int, bits: int) -> tuple[int, int]:
+def _read(buffer: Unfolded, position: int, end: int, field: str, max_bytes: int, bits: int) -> tuple[int, int]:
     raw = 0
     limit = min(end, position + max_bytes)
     for index in range(position, limit):
@@ -31,12 +35,12 @@ def _read(buffer: bytes, position: int, end: int, field: str, max_bytes: int, bi
     raise BadLength(field, position, f"the varint is longer than {max_bytes} bytes")
 
 
-def read_varint(buffer: bytes, position: int, end: int, field: str) -> tuple[int, int]:
+def read_varint(buffer: Unfolded, position: int, end: int, field: str) -> tuple[int, int]:
     """Return the int32 at ``position`` and the position behind it."""
     return _read(buffer, position, end, field, VARINT_MAX_BYTES, 32)
 
 
-def read_varlong(buffer: bytes, position: int, end: int, field: str) -> tuple[int, int]:
+def read_varlong(buffer: Unfolded, position: int, end: int, field: str) -> tuple[int, int]:
     """Return the int64 at ``position`` and the position behind it."""
     return _read(buffer, position, end, field, VARLONG_MAX_BYTES, 64)
 

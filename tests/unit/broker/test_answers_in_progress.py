@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from seamark.broker import answers_in_progress
@@ -47,7 +49,7 @@ class World:
         context.size += STEP
         room = self.progress.grown(context, context.size)
         self.largest = max(self.largest, self.progress.byte_count)
-        if room is None or not room.begin(lambda: self.ready.append(context)):
+        if room is None or not room.begin(SimpleNamespace(resume=lambda: self.ready.append(context))):
             self.ready.append(context)
 
     def run(self):

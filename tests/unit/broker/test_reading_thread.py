@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_the_loop_goes_on_while_something_is_read_and_is_told_on_its_own_thread(
             return threading.current_thread().name
 
         reading = Reading(thread, read)
-        reading.begin(done)
+        reading.begin(SimpleNamespace(resume=done))
         await asyncio.sleep(0)
         was_told_early = is_told.is_set()
         may_end.set()
@@ -49,7 +50,7 @@ def test_work_is_done_one_after_another_in_the_order_it_came_whatever_fails():
         is_told = asyncio.Event()
         readings = [Reading(thread, lambda number=number: 12 // number) for number in (3, 0, 4)]
         for reading in readings:
-            reading.begin(is_told.set if reading is readings[-1] else lambda: None)
+            reading.begin(SimpleNamespace(resume=is_told.set if reading is readings[-1] else lambda: None))
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
         return readings
@@ -74,7 +75,7 @@ def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_coll
             is_told.set()
 
         reading = Reading(thread, Request)
-        reading.begin(done)
+        reading.begin(SimpleNamespace(resume=done))
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
         return seen[0]

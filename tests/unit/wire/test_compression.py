@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import mmap
 import os
 import random
 import subprocess
@@ -13,7 +14,7 @@ import pyarrow
 import pytest
 
 from seamark.errors import BadLength, BadValue, DecodeError, EncodeError, TrailingBytes, UnknownCodec
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
+from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress, unfold
 
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 MIB = 1 << 20
@@ -38,6 +39,39 @@ def test_what_was_compressed_comes_back_within_its_exact_size(codec, name):
         with pytest.raises(BadLength) as caught:
             decompress(codec, compress(codec, content), len(content) - 1, 61)
         assert (caught.value.field, caught.value.position) == ("records", 61)
+
+
+def outcome_of(read, *given):
+    """What it unfolds to, or the kind of error."""
+    try:
+        found = read(*given)
+    except DecodeError as error:
+        return type(error)
+    return found if isinstance(found, bytes) else found[0][: found[1]]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("name", SAMPLES)
+def test_unfolding_into_memory_of_its_own_gives_the_same(codec, name):
+    content = SAMPLES[name]
+    stored = memoryview(compress(codec, content))
+    chance = random.Random(name)
+    spoilt = []
+    for _ in range(20):
+        bad = bytearray(stored)
+        if bad:
+            bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        spoilt += [memoryview(bad), memoryview(bad)[: chance.randrange(len(bad) + 1)], memoryview(bytes(bad) + b"\0")]
+    for each in (stored, *spoilt):
+        for most in (len(content), max(len(content) - 1, 0), 10 * MIB):
+            assert outcome_of(unfold, codec, each, most) == outcome_of(decompress, codec, each, most)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_what_is_large_has_memory_that_goes_back_at_once(codec):
+    content, size = unfold(codec, memoryview(compress(codec, SAMPLES["zeros"])), 10 * MIB)
+    assert isinstance(content, mmap.mmap)
+    assert (size, content[:size]) == (3 * MIB, SAMPLES["zeros"])
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])

@@ -8,12 +8,15 @@ certain version on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from seamark.broker.fetch_reading import epoch_error
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
+from seamark.broker.reading_thread import Reading
 from seamark.broker.slices import lazily
+from seamark.broker.turns import Steps, Wait
 from seamark.storage.errors import CorruptBatch, LogError, TornTail
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_offsets import (
@@ -39,7 +42,35 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
-def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> None:
+    context.take_turns(_steps(node, request, context))
+
+
+def _steps(node: Node, request: ListOffsetsRequest, context: RequestContext) -> Steps:
+    """Look up times, which may take long, and then answer."""
+    looked_up: dict[tuple[str, int], ListOffsetsResponsePartition] = {}
+    for topic in request.topics:
+        if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if (each.timestamp < 0 and each.timestamp != MAX_TIMESTAMP) or place in looked_up:
+                    continue
+                partition = node.cluster.partition(*place)
+                if partition is not None and not _refusal(node, partition, each, context.version):
+                    looked_up[place] = yield from _look_up_time(node, partition, each.timestamp)
+                    yield None
+                    if not context.connection.is_open:
+                        return
+        yield None
+    context.reply(_response(node, request, context, looked_up))
+
+
+def _response(
+    node: Node,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    looked_up: dict[tuple[str, int], ListOffsetsResponsePartition],
+) -> ListOffsetsResponse:
     counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
 
     def answer(topic: ListOffsetsRequestTopic) -> ListOffsetsResponseTopic:
@@ -56,7 +87,7 @@ def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> 
             if code:
                 return ListOffsetsResponsePartition(partition_index=wanted.partition_index, error_code=code)
             assert partition is not None
-            found = _look_up(node, partition, wanted.timestamp)
+            found = looked_up.get((topic.name, wanted.partition_index)) or _look_up(partition, wanted.timestamp)
             if context.version < LEADER_EPOCHS_SINCE:
                 found.leader_epoch = -1
             return found
@@ -79,7 +110,8 @@ def _refusal(node: Node, partition: Partition | None, wanted: ListOffsetsRequest
     return ErrorCode.NONE if partition.leader == node.id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _look_up(node: Node, partition: Partition, timestamp_ms: int) -> ListOffsetsResponsePartition:
+def _look_up(partition: Partition, timestamp_ms: int) -> ListOffsetsResponsePartition:
+    """What needs no look into the log."""
     answer = ListOffsetsResponsePartition(partition_index=partition.index)
     if timestamp_ms == LATEST:
         answer.offset = partition.high_watermark
@@ -88,14 +120,22 @@ def _look_up(node: Node, partition: Partition, timestamp_ms: int) -> ListOffsets
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = partition.log_start
         answer.leader_epoch = partition.epochs.epoch_of(partition.log_start)
+    return answer
+
+
+def _look_up_time(
+    node: Node, partition: Partition, timestamp_ms: int
+) -> Generator[Wait | None, None, ListOffsetsResponsePartition]:
+    answer = ListOffsetsResponsePartition(partition_index=partition.index)
+    if not partition.is_open:
         return answer
-    if timestamp_ms == LATEST_TIERED or not partition.is_open:
-        return answer
+    steps = partition.log.timestamp_steps(None if timestamp_ms == MAX_TIMESTAMP else timestamp_ms)
     try:
-        if timestamp_ms == MAX_TIMESTAMP:
-            found = partition.log.max_timestamp()
-        else:
-            found = partition.log.offset_for_timestamp(timestamp_ms)
+        while True:
+            aside = next(steps)
+            yield None if aside is None else Reading(node.server.reading_thread, aside.run)
+    except StopIteration as end:
+        found = end.value
     except LogError as error:
         node.server.note_storage_failure(partition, error)
         is_damaged = isinstance(error, CorruptBatch | TornTail)

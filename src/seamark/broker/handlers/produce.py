@@ -111,6 +111,9 @@ class _Producing:
             for each in wanted.partition_data:
                 if not is_first:
                     yield None
+                    if not context.connection.is_open and self._request.acks != NO_ACKS:
+                        # Nobody will learn what became of the rest, and may well send it again.
+                        return
                 is_first = False
                 if code is ErrorCode.NONE:
                     assert topic is not None
