@@ -83,11 +83,10 @@ class Share:
         # There was a long step, and until then another one is one too many.
         self.suspect_until = 0.0
 
-    def is_light(self, now: float) -> bool:
-        credit = self.credit + (now - self._refilled_at) * LIGHT_PART
-        self.credit = credit if credit < CREDIT_SECONDS else CREDIT_SECONDS
+    def refill(self, now: float) -> None:
+        """Give it what it may take at once for the time since this was done last."""
+        self.credit = min(self.credit + (now - self._refilled_at) * LIGHT_PART, CREDIT_SECONDS)
         self._refilled_at = now
-        return credit > 0 and not self.is_resting
 
     @property
     def is_idle(self) -> bool:
@@ -149,7 +148,8 @@ class Turns:
             if len(self._shares) >= _MOST_SHARES:
                 now = time.monotonic()
                 for share in list(self._shares.values()):
-                    if share.is_idle and share.is_light(now) and share.credit >= CREDIT_SECONDS:
+                    share.refill(now)
+                    if share.is_idle and share.credit >= CREDIT_SECONDS:
                         del self._shares[share.name]
             found = self._shares[name] = Share(name)
         return found
@@ -157,8 +157,15 @@ class Turns:
     # -- being served at once
 
     def begin(self, share: Share, now: float) -> tuple[float, float] | None:
-        """May the share be served at once? Then what this returns is handed to ``end``."""
-        if not share.is_light(now):
+        """May the share be served at once? Then what this returns is handed to ``end``.
+
+        It may if it has used little lately, or if nobody else is there to be served.
+        """
+        if share.credit <= 0:
+            share.refill(now)
+            if share.credit <= 0 and self._has_company(share, now):
+                return None
+        if share.is_resting:
             return None
         mark = self._slice_ends, time.thread_time() if now < share.suspect_until else 0.0
         self._slice_ends = now + FIRST_SECONDS
@@ -170,19 +177,16 @@ class Turns:
         now = time.monotonic()
         took = now - began
         share.credit -= took
-        self._note(share, now)
+        if share is not self._latest:
+            self._other_at = self._latest_at
+            self._latest = share
+        self._latest_at = now
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
             if processor_began:
                 self._look_at(share, began, time.thread_time() - processor_began - FIRST_SECONDS)
             else:
                 # It may have been the machine that was slow: from now on processor time tells.
                 share.suspect_until = now + _SUSPECT_SECONDS
-
-    def _note(self, share: Share, now: float) -> None:
-        if share is not self._latest:
-            self._other_at = self._latest_at
-            self._latest = share
-        self._latest_at = now
 
     @property
     def is_over(self) -> bool:
@@ -281,7 +285,10 @@ class Turns:
                 finally:
                     now = time.monotonic()
                     share.credit -= now - began
-                    self._note(share, now)
+                    if share is not self._latest:
+                        self._other_at = self._latest_at
+                        self._latest = share
+                    self._latest_at = now
                     if now - ends > LONG_STEP_SECONDS:
                         self._look_at(share, began, time.thread_time() - processor_began - (ends - began))
                     self._make_ready(share)

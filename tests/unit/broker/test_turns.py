@@ -73,7 +73,7 @@ def scheduler(loop):
 def heavy(scheduler: Turns, clock: SimpleNamespace, name: str) -> Share:
     """A share that has used up what it may take at once."""
     share = scheduler.share(name)
-    share.is_light(clock.now)
+    share.refill(clock.now)
     share.credit = -1.0
     return share
 
@@ -104,6 +104,8 @@ def test_the_rest_of_long_work_waits_in_line(clock, loop, scheduler):
 
 def test_who_has_used_much_waits_until_it_may_again(clock, loop, scheduler):
     share = scheduler.share("a")
+    share.refill(clock.now)
+    scheduler.run(scheduler.share("b"), steps("b", 1, clock, []))
     assert scheduler.begin(share, clock.now) is not None
     clock.now += CREDIT_SECONDS * 1.5
     scheduler.end(share, clock.now - CREDIT_SECONDS * 1.5, (0.0, 0.0))
@@ -115,7 +117,7 @@ def test_who_has_used_much_waits_until_it_may_again(clock, loop, scheduler):
 def test_a_turn_of_the_loop_ends_after_a_moment_and_shares_take_turns(clock, loop, scheduler):
     done: list[str] = []
     for name in "ab":
-        scheduler.run(heavy(scheduler, clock, name), steps(name, 30, clock, done))
+        scheduler.add(heavy(scheduler, clock, name), steps(name, 30, clock, done))
     assert done == []
     while scheduler:
         before = len(done)
@@ -129,16 +131,26 @@ def test_a_share_has_one_turn_however_many_requests_it_has(clock, loop, schedule
     done: list[str] = []
     hostile = heavy(scheduler, clock, "hostile")
     for _ in range(100):
-        scheduler.run(hostile, steps("hostile", 30, clock, done))
-    scheduler.run(heavy(scheduler, clock, "honest"), steps("honest", 30, clock, done))
+        scheduler.add(hostile, steps("hostile", 30, clock, done))
+    scheduler.add(heavy(scheduler, clock, "honest"), steps("honest", 30, clock, done))
     while "honest" not in done or done.count("honest") < 30:
         loop.turn()
     assert done.count("hostile") <= 40
 
 
+def test_who_is_alone_is_served_at_once_whatever_it_has_used(clock, loop, scheduler):
+    done: list[str] = []
+    share = heavy(scheduler, clock, "a")
+    scheduler.run(share, steps("a", 1, clock, done))
+    assert done == ["a"]
+    scheduler.run(scheduler.share("b"), steps("b", 1, clock, done))
+    scheduler.run(share, steps("a", 1, clock, done))
+    assert done == ["a", "b"]
+
+
 def test_who_is_alone_has_longer_turns(clock, loop, scheduler):
     done: list[str] = []
-    scheduler.run(heavy(scheduler, clock, "a"), steps("a", 100, clock, done))
+    scheduler.add(heavy(scheduler, clock, "a"), steps("a", 100, clock, done))
     loop.turn()
     assert len(done) > 8
     scheduler.run(scheduler.share("b"), steps("b", 1, clock, done))
@@ -149,7 +161,7 @@ def test_who_is_alone_has_longer_turns(clock, loop, scheduler):
 
 def test_what_has_just_arrived_comes_before_what_waits_in_line(clock, loop, scheduler):
     done: list[str] = []
-    scheduler.run(heavy(scheduler, clock, "a"), steps("a", 5, clock, done))
+    scheduler.add(heavy(scheduler, clock, "a"), steps("a", 5, clock, done))
     loop.call_soon(done.append, "arrived")
     loop.half_turn()
     loop.call_soon(done.append, "followed")
@@ -360,7 +372,7 @@ def test_shares_that_used_nothing_lately_are_forgotten(clock, scheduler, monkeyp
     spent = heavy(scheduler, clock, "spent")
     for number in range(100):
         clock.now += 0.001
-        scheduler.share(f"principal {number}").is_light(clock.now)
+        scheduler.share(f"principal {number}")
     assert scheduler.share("spent") is spent
     assert len(scheduler._shares) <= 12
 
