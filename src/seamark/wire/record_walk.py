@@ -28,6 +28,8 @@ _LEAST_RUN = 16
 # How many records are walked before the next look for a run, at first and at most.
 _FIRST_GAP, _LARGEST_GAP = 4, 4096
 _MOST_HEADERS_IN_RUN = 8
+# Headers of one record that are walked in one go.
+_MANY_HEADERS = 500
 # The field that an error names whose varint says how long a record is.
 RECORD_LENGTH = "length"
 
@@ -55,6 +57,7 @@ class RecordWalk:
         "_ignores_lengths",
         "_index",
         "_largest_delta",
+        "_open",
         "_position",
         "_smallest_delta",
         "has_false_offset",
@@ -93,6 +96,9 @@ class RecordWalk:
         self._smallest_delta = 0
         self._headers_left = MAX_HEADERS
         self._gap = _FIRST_GAP
+        # Of a record with many headers that is under way: where it begins, its length, where its headers must end,
+        # and how many of them are left.
+        self._open: tuple[int, int, int, int] | None = None
         self.headers_walked = 0
         self.has_null_key = False
         # Whether an offset delta is not the number of its record.
@@ -119,7 +125,9 @@ class RecordWalk:
                 left = most - self._index - self.headers_walked
                 if left <= 0:
                     return False
-                if not self._take_run(min(self._count, self._index + left)):
+                if self._open is not None:
+                    self._go_on_with_headers(left)
+                elif not self._take_run(min(self._count, self._index + left)):
                     self._walk(min(self._count, self._index + min(left, self._gap)), self.headers_walked + left)
                     self._gap = min(2 * self._gap, _LARGEST_GAP)
         except IndexError:
@@ -137,6 +145,8 @@ class RecordWalk:
             self.has_null_key = False
             self._largest_delta = INT64_MIN
             self._walk(number + 1, MAX_HEADERS)
+            if self._open is not None:
+                self._go_on_with_headers(MAX_HEADERS)
             yield self.has_null_key, self.max_timestamp_ms
 
     def _unsound(self, reason: str) -> BadValue:
@@ -218,22 +228,46 @@ class RecordWalk:
 
             if content[position]:
                 self._index = expected >> 1
-                position = self._walk_headers(position, end if ignores_lengths else start + (length >> 1))
+                headers_end = end if ignores_lengths else start + (length >> 1)
+                count, position = self._count_headers(position, headers_end)
+                if count > _MANY_HEADERS:
+                    self._open = start, length, headers_end, count
+                    stop = expected >> 1
+                    break
+                position = self._walk_headers(position, headers_end, count)
                 if self.headers_walked >= headers_stop and (position - start) << 1 == length:
                     stop = (expected >> 1) + 1
                     break
             else:
                 position += 1
             if (position - start) << 1 != length:
-                if not ignores_lengths:
-                    self._index = expected >> 1
-                    raise self._unsound("it does not end where its length says")
-                self.oddity = "a record does not end where its length says"
+                self._index = expected >> 1
+                self._note_false_length()
         self._largest_delta, self._smallest_delta = largest, smallest
         self._position = position
         self._index = stop
 
-    def _walk_headers(self, position: int, end: int) -> int:
+    def _note_false_length(self) -> None:
+        if not self._ignores_lengths:
+            raise self._unsound("it does not end where its length says")
+        self.oddity = "a record does not end where its length says"
+
+    def _go_on_with_headers(self, most: int) -> None:
+        """Walk on in a record that has many headers."""
+        assert self._open is not None
+        start, length, end, left = self._open
+        count = min(left, most)
+        self._position = self._walk_headers(self._position, end, count)
+        if count < left:
+            self._open = start, length, end, left - count
+            return
+        self._open = None
+        if (self._position - start) << 1 != length:
+            self._note_false_length()
+        self._index += 1
+
+    def _count_headers(self, position: int, end: int) -> tuple[int, int]:
+        """Return how many headers there are, and where the first begins."""
         content = self._content
         if end > self._end:
             raise self._unsound("it reaches beyond the batch")
@@ -245,6 +279,10 @@ class RecordWalk:
             most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
             raise OverLimit(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
         self._headers_left -= count
+        return count, position
+
+    def _walk_headers(self, position: int, end: int, count: int) -> int:
+        content = self._content
         self.headers_walked += count
         for _ in range(count):
             size = content[position]

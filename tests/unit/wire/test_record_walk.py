@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -50,7 +51,9 @@ def agrees_with_the_reader(made: bytes, slice_: int) -> bool:
 
 
 @pytest.mark.parametrize("slice_", [7, 10_000])
-def test_the_walk_passes_exactly_what_the_reader_reads(slice_):
+@pytest.mark.parametrize("many_headers", [0, record_walk._MANY_HEADERS])
+def test_the_walk_passes_exactly_what_the_reader_reads(slice_, many_headers, monkeypatch):
+    monkeypatch.setattr(record_walk, "_MANY_HEADERS", many_headers)
     taken = sum(agrees_with_the_reader(mutated(seed), slice_) for seed in range(600))
     assert 150 < taken < 450
 
@@ -137,6 +140,17 @@ def test_a_walk_ends_after_its_slice_whatever_it_counts():
         slices += 1
     assert 20 <= slices <= 100
     assert walk.headers_walked == 2000
+
+
+def test_the_headers_of_one_record_are_walked_in_slices_too():
+    body = records(3, headers=headers(*[(b"h", b"v")] * 5000))
+    walk = RecordWalk(body, 0, 3, NOW_MS)
+    seen = [0]
+    while not walk.advance(1000):
+        seen.append(walk.headers_walked)
+    assert max(after - before for before, after in pairwise(seen)) <= 1000
+    assert walk.headers_walked == 15_000
+    assert len(list(RecordWalk(body, 0, 3, NOW_MS).one_by_one())) == 3
 
 
 def test_more_records_than_any_client_sends_are_refused_before_one_is_looked_at():
