@@ -23,7 +23,8 @@ def tune_process() -> None:
     """Call it when everything that stays has been loaded."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    # Seldom enough to cost little, and few enough objects at a time that nobody waits for it.
+    gc.set_threshold(10_000, 50, 100)
     # Other C libraries have no such setting, and their allocators other habits.
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -6,6 +6,9 @@ A batch that unfolds to 64 MiB takes a tenth of a second to unfold, during which
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from seamark.broker.turns import Share, Work
 
 T = TypeVar("T")
+
+_NICENESS = 5
 
 
 class Reading(Generic[T]):
@@ -76,6 +81,10 @@ class ReadingThread:
             self._thread.join()
 
     def _run(self) -> None:
+        # On a busy machine the loop comes first. Linux has a priority for each thread; elsewhere there is none to set.
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         while True:
             self._has_work.acquire()
             if self._is_stopped:

@@ -22,7 +22,7 @@ UNTOUCHABLE = TRANSACTIONAL | CONTROL
 _NULL = 1
 _UNREADABLE = -1, -1
 # Records that are looked at before others get their turn.
-_SLICE = 1_000
+_SLICE = 200
 
 
 class KeyMap:

@@ -34,7 +34,7 @@ _PLACE = Struct(">qi11xi8xq")
 
 
 # Records that are looked at before others get their turn.
-_RECORDS_PER_STEP = 1_000
+_RECORDS_PER_STEP = 200
 
 # Of a record, or a pause.
 OffsetAndTime = tuple[int, int] | Aside[Any] | None

@@ -43,7 +43,9 @@ logger = readable_logger("seamark.storage")
 # Base offset, batch length, attributes, last offset delta and record count.
 _DECIDE = Struct(">qi9xhi30xi")
 # Records that are looked at before others get their turn.
-_SLICE = 1_000
+_SLICE = 200
+# Bytes that are copied before others get theirs.
+_COPIED_AT_ONCE = 1 << 20
 _GOES, _STAYS = 0, 1
 
 # What is left of a batch and whether it was changed, or a pause.
@@ -213,6 +215,10 @@ class Survivors:
                 chosen.append(records[attributes_at])
                 chosen += stamp
                 begin = offset_at
+            while end - begin > _COPIED_AT_ONCE:
+                chosen += records[begin : begin + _COPIED_AT_ONCE]
+                begin += _COPIED_AT_ONCE
+                yield None
             chosen += records[begin:end]
         return chosen
 
