@@ -14,9 +14,11 @@ from typing import Any
 
 from seamark.broker.event_loop import new_event_loop
 from seamark.broker.file_limits import raise_open_file_limit
-from seamark.broker.process_tuning import tune_process
+from seamark.broker.process_tuning import SpareMemory, tune_process
 from seamark.broker.server import BrokerServer
 from seamark.readable_log import ReadableFormatter
+
+_MEMORY_SECONDS = 10.0
 
 
 def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> None:
@@ -43,12 +45,20 @@ async def _serve(loop: asyncio.AbstractEventLoop, say: Callable[[str], None], op
     server = BrokerServer(loop, _call_here, **options)
     await server.start()
     tune_process()
+    _give_memory_back(loop, server, SpareMemory())
     try:
         say(f"ready bootstrap={server.bootstrap}")
         sys.stdout.flush()
         await ended.wait()
     finally:
         await server.stop()
+
+
+def _give_memory_back(loop: asyncio.AbstractEventLoop, server: BrokerServer, spare: SpareMemory) -> None:
+    """From time to time, when nothing waits to be done."""
+    if not len(server.turns) and spare.is_much:
+        loop.run_in_executor(None, spare.give_back)
+    loop.call_later(_MEMORY_SECONDS, _give_memory_back, loop, server, spare)
 
 
 def _call_here(function: Callable[[], Any]) -> Any:

@@ -27,3 +27,27 @@ def test_a_tuned_process_does_not_fetch_the_same_memory_again_and_again():
     if platform.libc_ver()[0] == "glibc":
         # Untuned, each of the hundred megabytes is given back and fetched anew, 256 pages at a time.
         assert int(done.stdout) < 5000
+
+
+_GIVING_BACK = """
+from seamark.broker.process_tuning import SpareMemory, resident_bytes, tune_process
+tune_process()
+spare = SpareMemory()
+assert not spare.is_much
+# Every second block stays, so that what is free lies between blocks in use.
+blocks = [bytearray(1 << 20) for _ in range(120)]
+kept = blocks[1::2]
+del blocks
+assert spare.is_much
+before = resident_bytes()
+spare.give_back()
+assert not spare.is_much
+print((before - resident_bytes()) >> 20)
+"""
+
+
+def test_what_is_free_between_blocks_in_use_goes_back_to_the_system():
+    done = subprocess.run([sys.executable, "-c", _GIVING_BACK], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    if platform.libc_ver()[0] == "glibc":
+        assert int(done.stdout) > 40
