@@ -23,7 +23,7 @@ from seamark.topic_partition import TopicPartition
 # With 4, a single partition may fill four fifths of the budget.
 SHARE = 4
 # What a small record costs in Python objects beyond its bytes: record, work item, entries in dicts and queues.
-RECORD_OVERHEAD_BYTES = 640
+RECORD_OVERHEAD_BYTES = 680
 # And a header: two objects in a tuple, for two bytes on the wire.
 HEADER_OVERHEAD_BYTES = 100
 
