@@ -79,7 +79,7 @@ def test_an_address_in_use_is_one_sentence():
         Broker(listen=broker.bootstrap)
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", ":0", "[::]:0"])
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
 def test_other_machines_are_let_in_only_on_request(listen):
     with pytest.raises(UsageError, match="other machines"):
         Broker(listen=listen)

@@ -104,10 +104,13 @@ class Stage:
     def lines(self, request: Message, version: int) -> int:
         """How many lines of Python the broker's thread runs for a request."""
         frame = encode_request(request, version, 1, "tests")
+        self._wait_until_idle()
         self._call(lambda: sys.settrace(self._trace))
         try:
             self._lines = 0
             self._client.wire.exchange(frame)
+            # What the request led to, and what is done after the answer, is its work too.
+            self._wait_until_idle()
             return self._call(lambda: self._lines)
         finally:
             self._call(lambda: sys.settrace(None))
@@ -118,6 +121,15 @@ class Stage:
         before = time.clock_gettime(self._clock)
         self._client.wire.exchange(frame)
         return time.clock_gettime(self._clock) - before
+
+    def _wait_until_idle(self) -> None:
+        shards = self._node.groups.coordinator.shards
+
+        def is_idle() -> bool:
+            states = [shard._state for shard in shards.values()]
+            return not len(self._node.turns) and not any(state.sweeps or state.in_flight for state in states)
+
+        eventually(lambda: self._call(is_idle), "the broker has nothing more to do")
 
     def _trace(self, _frame: Any, _event: str, _arg: Any) -> Any:
         self._lines += 1
