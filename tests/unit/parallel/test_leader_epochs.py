@@ -52,6 +52,15 @@ def test_behind_a_gap_the_epoch_is_still_that_of_the_last_record():
     assert said(driver) == ToCommit(9, "", 2)
 
 
+@pytest.mark.parametrize("delivery", ["at_least_once", "whole_batch"])
+def test_where_nothing_was_read_below_a_commit_it_names_the_epoch_of_the_first_record(delivery):
+    # A truncation into the gap before that record would stay unknown without an epoch, and what is written there unread.
+    driver = Driver(committed={P0: Committed(-1)}, delivery=delivery, done_ahead=False)
+    driver.poll([6, 7], epoch=2)
+    driver.poll([8], epoch=3)
+    assert said(driver) == ToCommit(6, "", 2)
+
+
 def test_records_without_epochs_are_committed_without_one():
     driver = Driver()
     driver.poll([0], epoch=-1)
