@@ -165,7 +165,9 @@ class Intake:
         kept = {work.offset: work for work in below if work.where is not Where.OVER}
         for work in kept.values():
             self._cut(work, position, is_in_lane=work.where is Where.WAITING)
-        offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in kept.values()))
+        # At most once these are committed, so for the group they are over: a commit must not go back to them.
+        in_flight = {} if self._is_at_most_once else kept
+        offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in in_flight.values()))
         start = min((*offsets, *self._withheld.offsets(partition), position))
         stay = self._stays.begin(partition, start, epochs=before.epochs.below(position))
         withheld = [work for work in self._withheld.renew(partition, stay.term) if work.term == term]
