@@ -86,6 +86,8 @@ class SimulatedMember:
         self.is_alive = True
         # Given by the group with each join.
         self.membership = 0
+        # The last one that it has heard is over: what the group said to it before then counts no more.
+        self._lost_membership = 0
         self.is_frozen = False
         self.stays: dict[TopicPartition, StayTruth] = {}
         self.positions: dict[TopicPartition, int] = {}
@@ -129,7 +131,11 @@ class SimulatedMember:
         self.tell(self.calls.withdraw)
 
     def assign(self, committed: Mapping[TopicPartition, Committed]) -> None:
+        membership = self.membership
+
         def assigned() -> list[Action]:
+            if membership <= self._lost_membership:
+                return []
             # The group may have given them to others before this member heard of it.
             for partition, (offset, metadata, epoch) in committed.items():
                 self.stays[partition] = StayTruth(offset, decode(metadata, offset) if offset >= 0 else None, epoch)
@@ -141,7 +147,11 @@ class SimulatedMember:
         self.tell(assigned)
 
     def revoke(self, partitions: Sequence[TopicPartition], then: Callable[[], None]) -> None:
+        membership = self.membership
+
         def revoked() -> list[Action]:
+            if membership <= self._lost_membership:
+                return []
             owned = [partition for partition in partitions if partition in self.stays]
             self._draining.append(_Draining(owned, self.now + self.world.truth.settings.drain, then))
             return self.engine.revoked(owned, self.now)
@@ -161,6 +171,7 @@ class SimulatedMember:
             gone = list(self.stays)
             self._forget(gone)
             self._draining.clear()
+            self._lost_membership = self.membership
             self.world.events.append((self.world.loop.now_ms, "lost", self.name))
             if not self.engine.is_over and self not in self.world.group.members:
                 self.world.loop.call_later(5, self._join)
