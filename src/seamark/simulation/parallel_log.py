@@ -102,6 +102,9 @@ class PartitionLog:
     def below(self, offset: int) -> list[SimulatedRecord]:
         return self.records[: bisect_left(self._offsets, offset)]
 
+    def has_records(self, since: int) -> bool:
+        return bool(self._offsets) and self._offsets[-1] >= since
+
     def compact(self, rng: Random) -> None:
         """Keep the latest record of each key, but for a tail that the cleaner did not reach."""
         reach = self.log_start + int(rng.random() * (self.log_end - self.log_start))
