@@ -172,8 +172,8 @@ class ParallelLifetime:
         for partition, log in self.logs.items():
             committed = self.group.committed.get(partition, Committed(-1))
             reached = log.still_there(committed.offset, committed.leader_epoch)
-            # Records alone tell their epoch. A commit behind a gap that a later leader wrote names the epoch before the
-            # gap: who starts from it reads the gap again, in which there is nothing.
+            # An offset is not committed again for its epoch alone. If a truncated log grew back to it by nothing but a
+            # gap, the commit names the epoch before that: who starts from it reads the gap again.
             is_read = committed.offset >= log.log_end and not log.has_records(reached)
             if log.log_end > log.log_start and reached < log.log_end and not is_read:
                 return f"{partition} is committed up to {committed}, its log ends at {log.log_end}"

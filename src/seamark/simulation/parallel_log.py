@@ -135,6 +135,10 @@ class PartitionLog:
             return offset
         return min(offset, self._epoch_starts[leader_epoch + 1])
 
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the batch before ``offset``, whether or not anybody is shown anything of it."""
+        return bisect_left(self._epoch_starts, offset) - 1
+
     def _keep(self, kept: list[SimulatedRecord]) -> None:
         for record in self.records:
             record.is_gone = True

@@ -26,7 +26,7 @@ from seamark.parallel.actions import (
 )
 from seamark.parallel.engine import Engine
 from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Committed, Polled, PolledColumns
+from seamark.parallel.ports import NO_EPOCH, Committed, Polled, PolledColumns
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.parallel_calls import Calls, Handlers
 from seamark.simulation.parallel_commits import CommitPath
@@ -263,13 +263,14 @@ class SimulatedMember:
             room -= len(records)
             # Not every client says where it stands behind a gap; the next poll that finds nothing says it.
             says_position = not records or self.world.rng.random() < 0.5
-            polled = Polled(TopicPartition(*partition), records, following if says_position else -1)
+            epoch = NO_EPOCH if records else log.epoch_before(following)
+            polled = Polled(TopicPartition(*partition), records, following if says_position else -1, epoch)
             polls += _by_epoch(polled) if self._is_columnar else [polled]
         for polled in polls:
             self.tell(lambda polled=polled: self._take(polled))  # type: ignore[misc]
 
     def _take(self, polled: Polled) -> list[Action]:
-        partition, records, position = polled
+        partition, records, position, epoch = polled
         stay = self.stays.get(partition)
         if (
             stay is None
@@ -294,6 +295,7 @@ class SimulatedMember:
             self.calls.expected.polled += len(records)
             stay.position = max(records[-1].offset + 1, position)
         elif position > stay.position:
+            stay.see_epochs([(position - 1, epoch)])
             stay.position = position
         stay.poll_ends.add(stay.position)
         return self._hand_over(polled)
@@ -311,7 +313,7 @@ class SimulatedMember:
 
         rows = batch_of_records(polled.records) if polled.records else None
         offsets = [record.offset for record in polled.records]
-        epoch = polled.records[-1].leader_epoch if polled.records else -1
+        epoch = polled.records[-1].leader_epoch if polled.records else polled.leader_epoch
         columns = PolledColumns(polled.partition, rows, offsets, polled.position, epoch)
         return self.engine.polled_columns(columns, self.now)
 
