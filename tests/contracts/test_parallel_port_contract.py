@@ -54,11 +54,13 @@ class Member:
         self.port.subscribe([topic], self.heard)
         self.records = {}
         self.positions = {}
+        self.epochs = {}
         self.is_open = True
 
     def poll(self, timeout=0.1, most=500):
-        for partition, records, position in self.port.poll(timeout, most):
+        for partition, records, position, epoch in self.port.poll(timeout, most):
             self.records.setdefault(partition, []).extend(records)
+            self.epochs[partition] = records[-1].leader_epoch if records else epoch
             self.positions[partition] = position if position >= 0 else records[-1].offset + 1
 
     def offsets(self, partition):
@@ -221,12 +223,18 @@ def test_positions_lie_behind_transaction_markers(place):
     for value, is_kept in ((b"kept", True), (b"dropped", False)):
         producer.begin_transaction()
         producer.produce(place.topic, value, partition=0)
+        if not is_kept:
+            producer.produce(place.topic, value, partition=1)
         producer.flush(30)
         (producer.commit_transaction if is_kept else producer.abort_transaction)(30)
     member = place.assigned_member(**{"isolation.level": "read_committed"})
     # Two records and two markers.
     poll_until([member], lambda: member.positions.get(place.partitions[0]) == 4)
     assert member.offsets(place.partitions[0]) == [0]
+    # One that nobody is shown, and its marker: our client tells their leader epoch too, confluent-kafka knows none.
+    poll_until([member], lambda: member.positions.get(place.partitions[1]) == 2)
+    assert member.offsets(place.partitions[1]) == []
+    assert member.epochs[place.partitions[1]] == (0 if place.client == "seamark" else -1)
 
 
 # covers: F11

@@ -190,6 +190,16 @@ def commit_no_leader_epoch(monkeypatch):
     monkeypatch.setattr(committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: -1))
 
 
+def commit_the_first_epoch_for_ever(monkeypatch):
+    monkeypatch.setattr(
+        committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: stay.epochs.first)
+    )
+
+
+def stay_before_gaps(monkeypatch):
+    monkeypatch.setattr(Frontier, "advance", lambda self, term, position: None)
+
+
 def apply_the_map_to_whatever_replaced_its_records(monkeypatch):
     monkeypatch.setattr(stays.Stays, "cut_known", lambda self, partition, stay, offset: 0)
 
@@ -203,6 +213,8 @@ MUTANTS = [
     put_an_error_down_to_the_wrong_call,
     read_states_of_other_calls,
     commit_no_leader_epoch,
+    commit_the_first_epoch_for_ever,
+    stay_before_gaps,
     apply_the_map_to_whatever_replaced_its_records,
     forget_calls_that_were_taken_back,
     lose_a_row_of_failed_columns,

@@ -28,7 +28,8 @@ class Decision(NamedTuple, Generic[Key]):
     """Commit ``offset`` for ``key``; ``is_repeat`` if the same offset and metadata are committed already.
 
     ``leader_epoch`` is that of the last record that the commit calls done: the last one below ``offset``, or, with a
-    done-ahead map, the last one that was read. Whatever replaces one of these after a truncation has a later epoch.
+    done-ahead map, the last one that was read. Where none was read below ``offset`` it is that of the first one read.
+    Whatever replaces one of these after a truncation has a later epoch.
     """
 
     key: Key
@@ -353,6 +354,9 @@ class OffsetCommitter(Generic[Key]):
     @staticmethod
     def _epoch(stay: _Stay, offset: int, metadata: str) -> int:
         epoch = stay.epochs.before(offset)
+        if epoch < 0:
+            # Nothing was read below: a gap at the start of the log, which a truncation may reach into all the same.
+            epoch = stay.epochs.first
         if metadata:
             epoch = max(epoch, stay.epochs.before(stay.frontier.position))
             if stay.frontier.knows_beyond:

@@ -66,6 +66,8 @@ class Intake:
         offsets = [record.offset for record in records]
         if records:
             self._look_at_epochs(polled.partition, stay, steps_of(records))
+        else:
+            self._look_at_gap(polled, stay)
         known = stay.known_done
         if known is None:
             works = self._works_of(stay, polled.partition, records, offsets, now)
@@ -87,6 +89,8 @@ class Intake:
             return
         if offsets:
             self._look_at_epochs(columns.partition, stay, [(offsets[0], columns.leader_epoch)])
+        else:
+            self._look_at_gap(columns, stay)
         # Order.PARTITION or NONE: neither looks at a key.
         works = pieces_of(without_known(columns, stay.known_done), stay.term, self._call_size, self._lane_of(None), now)
         kept = sum(work.count for work in works)
@@ -132,7 +136,7 @@ class Intake:
         dropped = self._stays.cut_known(partition, stay, offset)
         if dropped:
             _log.warning(
-                "The log of %s was truncated at offset %d or below: the record there is of leader epoch %d, the "
+                "The log of %s was truncated at offset %d or below: what is there now is of leader epoch %d, the "
                 "commit that this consumer started from is of epoch %d. %d offsets from there on which that commit "
                 "calls done belong to records that are gone; the records that took their places are processed.",
                 partition,
@@ -141,6 +145,11 @@ class Intake:
                 stay.known_epoch,
                 dropped,
             )
+
+    def _look_at_gap(self, polled: Polled | PolledColumns, stay: Stay) -> None:
+        """The position went on over what nobody is shown: a truncation may reach into that as well."""
+        if polled.position > stay.position:
+            self._look_at_epochs(polled.partition, stay, [(polled.position - 1, polled.leader_epoch)])
 
     def _start_over(self, partition: TopicPartition, before: Stay, position: int) -> Stay:
         """The partition is read from an earlier offset: a seek, or a log that was cut.
@@ -165,7 +174,9 @@ class Intake:
         kept = {work.offset: work for work in below if work.where is not Where.OVER}
         for work in kept.values():
             self._cut(work, position, is_in_lane=work.where is Where.WAITING)
-        offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in kept.values()))
+        # At most once these are committed, so for the group they are over: a commit must not go back to them.
+        in_flight = {} if self._is_at_most_once else kept
+        offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in in_flight.values()))
         start = min((*offsets, *self._withheld.offsets(partition), position))
         stay = self._stays.begin(partition, start, epochs=before.epochs.below(position))
         withheld = [work for work in self._withheld.renew(partition, stay.term) if work.term == term]

@@ -49,11 +49,15 @@ class Committed(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """Records of one partition, upwards; ``position`` is where the next poll goes on, -1 if that is not known."""
+    """Records of one partition, upwards; ``position`` is where the next poll goes on, -1 if that is not known.
+
+    Without records ``leader_epoch`` is that of the batch before ``position``, which nobody is shown anything of.
+    """
 
     partition: TopicPartition
     records: Sequence[Message]
     position: int = -1
+    leader_epoch: int = NO_EPOCH
 
 
 class ToCommit(NamedTuple):
@@ -97,7 +101,8 @@ class Rebalance(Protocol):
 class PolledColumns(NamedTuple):
     """Records of one partition as a ``pyarrow.RecordBatch``, with their offsets, upwards; ``position`` as above.
 
-    All were written under one ``leader_epoch``: a port begins other columns where it changes.
+    All were written under one ``leader_epoch``: a port begins other columns where it changes. Without rows it is that
+    of the batch before ``position``.
     """
 
     partition: TopicPartition

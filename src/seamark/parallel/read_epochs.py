@@ -52,6 +52,11 @@ class ReadEpochs:
         number = bisect_left(self._offsets, offset) - 1
         return self._epochs[number] if number >= 0 else NO_EPOCH
 
+    @property
+    def first(self) -> int:
+        """The epoch of the first record that was read, -1 if none is known."""
+        return self._epochs[0] if self._epochs else NO_EPOCH
+
     def below(self, offset: int) -> list[Step]:
         """The changes that were read below ``offset``."""
         steps = zip(self._offsets, self._epochs, strict=True)

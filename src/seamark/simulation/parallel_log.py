@@ -102,6 +102,9 @@ class PartitionLog:
     def below(self, offset: int) -> list[SimulatedRecord]:
         return self.records[: bisect_left(self._offsets, offset)]
 
+    def has_records(self, since: int) -> bool:
+        return bool(self._offsets) and self._offsets[-1] >= since
+
     def compact(self, rng: Random) -> None:
         """Keep the latest record of each key, but for a tail that the cleaner did not reach."""
         reach = self.log_start + int(rng.random() * (self.log_end - self.log_start))
@@ -131,6 +134,10 @@ class PartitionLog:
         if leader_epoch < 0 or leader_epoch + 1 >= len(self._epoch_starts):
             return offset
         return min(offset, self._epoch_starts[leader_epoch + 1])
+
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the batch before ``offset``, whether or not anybody is shown anything of it."""
+        return bisect_left(self._epoch_starts, offset) - 1
 
     def _keep(self, kept: list[SimulatedRecord]) -> None:
         for record in self.records:

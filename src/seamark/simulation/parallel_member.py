@@ -26,7 +26,7 @@ from seamark.parallel.actions import (
 )
 from seamark.parallel.engine import Engine
 from seamark.parallel.order import lane_of
-from seamark.parallel.ports import Committed, Polled, PolledColumns
+from seamark.parallel.ports import NO_EPOCH, Committed, Polled, PolledColumns
 from seamark.simulation.event_loop import EventLoop
 from seamark.simulation.parallel_calls import Calls, Handlers
 from seamark.simulation.parallel_commits import CommitPath
@@ -86,6 +86,8 @@ class SimulatedMember:
         self.is_alive = True
         # Given by the group with each join.
         self.membership = 0
+        # The last one that it has heard is over: what the group said to it before then counts no more.
+        self._lost_membership = 0
         self.is_frozen = False
         self.stays: dict[TopicPartition, StayTruth] = {}
         self.positions: dict[TopicPartition, int] = {}
@@ -129,7 +131,11 @@ class SimulatedMember:
         self.tell(self.calls.withdraw)
 
     def assign(self, committed: Mapping[TopicPartition, Committed]) -> None:
+        membership = self.membership
+
         def assigned() -> list[Action]:
+            if membership <= self._lost_membership:
+                return []
             # The group may have given them to others before this member heard of it.
             for partition, (offset, metadata, epoch) in committed.items():
                 self.stays[partition] = StayTruth(offset, decode(metadata, offset) if offset >= 0 else None, epoch)
@@ -141,7 +147,11 @@ class SimulatedMember:
         self.tell(assigned)
 
     def revoke(self, partitions: Sequence[TopicPartition], then: Callable[[], None]) -> None:
+        membership = self.membership
+
         def revoked() -> list[Action]:
+            if membership <= self._lost_membership:
+                return []
             owned = [partition for partition in partitions if partition in self.stays]
             self._draining.append(_Draining(owned, self.now + self.world.truth.settings.drain, then))
             return self.engine.revoked(owned, self.now)
@@ -161,6 +171,7 @@ class SimulatedMember:
             gone = list(self.stays)
             self._forget(gone)
             self._draining.clear()
+            self._lost_membership = self.membership
             self.world.events.append((self.world.loop.now_ms, "lost", self.name))
             if not self.engine.is_over and self not in self.world.group.members:
                 self.world.loop.call_later(5, self._join)
@@ -252,13 +263,14 @@ class SimulatedMember:
             room -= len(records)
             # Not every client says where it stands behind a gap; the next poll that finds nothing says it.
             says_position = not records or self.world.rng.random() < 0.5
-            polled = Polled(TopicPartition(*partition), records, following if says_position else -1)
+            epoch = NO_EPOCH if records else log.epoch_before(following)
+            polled = Polled(TopicPartition(*partition), records, following if says_position else -1, epoch)
             polls += _by_epoch(polled) if self._is_columnar else [polled]
         for polled in polls:
             self.tell(lambda polled=polled: self._take(polled))  # type: ignore[misc]
 
     def _take(self, polled: Polled) -> list[Action]:
-        partition, records, position = polled
+        partition, records, position, epoch = polled
         stay = self.stays.get(partition)
         if (
             stay is None
@@ -283,6 +295,7 @@ class SimulatedMember:
             self.calls.expected.polled += len(records)
             stay.position = max(records[-1].offset + 1, position)
         elif position > stay.position:
+            stay.see_epochs([(position - 1, epoch)])
             stay.position = position
         stay.poll_ends.add(stay.position)
         return self._hand_over(polled)
@@ -300,7 +313,7 @@ class SimulatedMember:
 
         rows = batch_of_records(polled.records) if polled.records else None
         offsets = [record.offset for record in polled.records]
-        epoch = polled.records[-1].leader_epoch if polled.records else -1
+        epoch = polled.records[-1].leader_epoch if polled.records else polled.leader_epoch
         columns = PolledColumns(polled.partition, rows, offsets, polled.position, epoch)
         return self.engine.polled_columns(columns, self.now)
 

@@ -532,6 +532,18 @@ def test_at_most_once_what_is_committed_and_goes_with_its_partition_is_counted_a
     assert (driver.engine.tally.late, driver.engine.tally.done) == (1, 0)
 
 
+def test_at_most_once_a_truncated_log_does_not_take_the_commit_back_to_what_is_running():
+    driver = Driver(delivery="at_most_once", order=Order.PARTITION)
+    driver.committed_by(driver.poll([0, 1, 2, 3]))
+    [refused] = driver.poll([4, 5, 6])
+    driver.do("commit_finished", refused.ticket, {P0: RuntimeError("no")})
+    driver.poll([6, 7], epoch=1)
+    driver.do("revoked", [P0])
+    for offset in (0, 1, 2, 3):
+        driver.succeed(offset)
+    assert min(driver.committed_by(driver.do("release", [P0])).values(), default=4) >= 4
+
+
 def test_at_most_once_a_stop_commits_nothing_that_it_will_not_run():
     driver = Driver(delivery="at_most_once")
     [commit] = driver.poll([0, 1])

@@ -11,6 +11,8 @@ from seamark.parallel.settings import Batch, Order
 from seamark.wire.done_ahead import decode, encode
 from tests.unit.parallel.test_engine import P0, Driver
 
+COLUMNS = {"batch": Batch(records=5, wait=0.0, arrow=True), "order": Order.NONE}
+
 
 def said(driver):
     """What the next commit says; it is accepted."""
@@ -50,6 +52,41 @@ def test_behind_a_gap_the_epoch_is_still_that_of_the_last_record():
     driver.poll([0, 1], epoch=2, position=9)
     driver.succeed(0, 1)
     assert said(driver) == ToCommit(9, "", 2)
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "whole_batch"])
+def test_where_nothing_was_read_below_a_commit_it_names_the_epoch_of_the_first_record(delivery):
+    # Without an epoch a truncation into the gap before that record goes unnoticed, and what is written there is lost.
+    driver = Driver(committed={P0: Committed(-1)}, delivery=delivery, done_ahead=False)
+    driver.poll([6, 7], epoch=2)
+    driver.poll([8], epoch=3)
+    assert said(driver) == ToCommit(6, "", 2)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_commit_behind_nothing_but_a_gap_names_the_epoch_of_the_gap(columns):
+    driver = Driver(committed={P0: Committed(-1)}, **(COLUMNS if columns else {}))
+    if columns:
+        driver.do("polled_columns", PolledColumns(P0, None, [], 6, 2))
+    else:
+        driver.do("polled", Polled(P0, (), 6, 2))
+    assert said(driver) == ToCommit(6, "", 2)
+
+
+def test_a_gap_of_a_later_epoch_ends_what_the_map_says_beyond_it():
+    driver = started_from(10, [14, 15], epoch=1)
+    driver.do("polled", Polled(P0, (), 13, 2))
+    assert said(driver) == ToCommit(13, "", 2)
+    driver.poll([13, 14, 15], epoch=2)
+    assert driver.started() == [13, 14, 15]
+
+
+def test_a_position_that_does_not_move_says_nothing_of_epochs():
+    driver = started_from(10, [], epoch=3)
+    driver.do("polled", Polled(P0, (), 10, 1))
+    driver.poll([10, 11], epoch=3)
+    driver.succeed(10)
+    assert said(driver) == ToCommit(11, "", 3)
 
 
 def test_records_without_epochs_are_committed_without_one():

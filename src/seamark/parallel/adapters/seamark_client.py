@@ -16,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from seamark.client.assignment_state import Position
 from seamark.client.config import ClientConfig
 from seamark.client.consumer import Consumer
 from seamark.client.errors import RecordsTooLarge, WakeUp
@@ -87,8 +88,8 @@ class _Reader(Consumer):
         state = self._loop.core.assignment.get(partition)
         return NO_EPOCH if state is None or state.position is None else state.position.leader_epoch
 
-    def offsets(self) -> dict[TopicPartition, int]:
-        return {partition: each.offset for partition, each in self._loop.core.assignment.positions().items()}
+    def positions(self) -> dict[TopicPartition, Position]:
+        return self._loop.core.assignment.positions()
 
 
 class SeamarkPort:
@@ -141,7 +142,7 @@ class SeamarkPort:
     def poll(self, timeout: float, max_records: int) -> Sequence[Polled]:
         records: Sequence[Record] | None = self._guarded(lambda: self._take(timeout, max_records))
         polled = self._by_partition(records or ())
-        self._add_moved(polled, lambda partition, position: Polled(partition, (), position))
+        self._add_moved(polled, lambda partition, position: Polled(partition, (), *position))
         return polled
 
     def poll_columns(self, timeout: float, max_bytes: int) -> Sequence[PolledColumns]:
@@ -152,7 +153,7 @@ class SeamarkPort:
             position = self._told[partition] = self._consumer.offset_of(partition)
             offsets = batch.column("offset").to_numpy().tolist()
             polled.append(PolledColumns(partition, batch, offsets, position, self._consumer.epoch_of(partition)))
-        self._add_moved(polled, lambda partition, position: PolledColumns(partition, None, [], position))
+        self._add_moved(polled, lambda partition, position: PolledColumns(partition, None, [], *position))
         return polled
 
     def _take(self, timeout: float, max_records: int) -> Sequence[Record]:
@@ -219,14 +220,14 @@ class SeamarkPort:
             polled[index] = polled[index]._replace(position=position)
         return polled
 
-    def _add_moved(self, polled: list[Any], make: Callable[[TopicPartition, int], Any]) -> None:
+    def _add_moved(self, polled: list[Any], make: Callable[[TopicPartition, Position], Any]) -> None:
         now = self._clock()
         if now < self._next_positions:
             return
         self._next_positions = now + _POSITIONS_S
-        for partition, position in self._consumer.offsets().items():
-            if position > self._told.get(partition, -1):
-                self._told[partition] = position
+        for partition, position in self._consumer.positions().items():
+            if position.offset > self._told.get(partition, -1):
+                self._told[partition] = position.offset
                 polled.append(make(partition, position))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -311,11 +312,11 @@ class SeamarkPort:
     def log_ends(self) -> dict[TopicPartition, int]:
         metrics = self._consumer.metrics()
         ends = {}
-        for partition, position in self._consumer.offsets().items():
+        for partition, position in self._consumer.positions().items():
             labels = f'{{topic="{partition.topic}",partition="{partition.partition}"}}'
             lag = metrics.get(f"seamark_consumer_records_lag{labels}")
             if lag is not None:
-                ends[partition] = position + int(lag)
+                ends[partition] = position.offset + int(lag)
         return ends
 
     def wake(self) -> None:
