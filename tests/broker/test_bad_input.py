@@ -16,8 +16,9 @@ from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.api_versions import ApiVersionsRequest
 from seamark.wire.messages.describe_cluster import DescribeClusterRequest
 from seamark.wire.messages.metadata import MetadataRequest
+from seamark.wire.primitives import encode_unsigned_varint
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, produce_request
-from tests.support.capture import CaptureError, framed
+from tests.support.capture import CaptureError, Wire, framed
 from tests.support.waiting import eventually
 
 TLS_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(100)
@@ -278,3 +279,14 @@ def test_ordinary_ends_of_connections_are_no_warnings(caplog, monkeypatch):
         with Client(broker.bootstrap) as gone:
             gone.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"))
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_tagged_fields_in_the_header_are_bounded(broker, caplog):
+    caplog.set_level(logging.WARNING, "seamark.broker")
+    tags = b"".join(encode_unsigned_varint(number) + b"\0" for number in range(101))
+    head = struct.pack(">hhih", 18, 3, 1, 0) + encode_unsigned_varint(101) + tags
+    body = b"\x02x\x02y\0"
+    with Wire(broker.bootstrap) as hostile:
+        hostile.send(struct.pack(">i", len(head + body)) + head + body)
+        assert hostile.is_closed_by_peer()
+    assert "that cannot be read" in caplog.text

@@ -11,8 +11,9 @@ from benchmarks.hostile_parts.login import Address
 from seamark import Broker, Security
 from seamark.broker import turns
 from seamark.broker.connection import MAX_WAITING_FRAMES
+from seamark.wire.messages.heartbeat import HeartbeatRequest
 from seamark.wire.messages.metadata import MetadataRequest
-from tests.support.broker_driver import Client
+from tests.support.broker_driver import Client, batch_of, fetch_request
 from tests.support.waiting import eventually
 
 USERS = {"honest": "honest-secret", "mallory": "mallorys-secret"}
@@ -68,6 +69,37 @@ def test_a_flood_that_waits_in_line_is_not_read_any_further(broker, heavy, monke
     broker._call(broker._server.turns._plan)
 
 
+def test_fetches_that_one_write_wakes_are_answered_in_the_share_of_their_client(broker, heavy, monkeypatch):
+    wanted = fetch_request({("many", 0): 0}, min_bytes=1, max_wait_ms=60_000)
+    parked = [Address(broker.bootstrap, "mallory").connect() for _ in range(5)]
+    with Address(broker.bootstrap, "honest").connect() as honest:
+        for client in parked:
+            client.send(wanted, 12)
+        waiters = broker._server.cluster.partition("many", 0).waiters
+        eventually(lambda: len(waiters) == 5, "all wait for records")
+        monkeypatch.setattr(broker._server.turns, "_plan", lambda: None)
+        assert honest.produce("many", batch_of(b"x")).error_code == 0
+        eventually(lambda: len(broker._server.turns) == 5, "they are woken and wait for their turn")
+        assert honest.metadata("many").topics[0].name == "many"
+    monkeypatch.undo()
+    broker._call(broker._server.turns._plan)
+    for client in parked:
+        assert client.receive(wanted, 12, 60).responses[0].partitions[0].records
+        client.close()
+
+
+def test_heartbeats_go_on_while_a_principal_rests(broker, heavy):
+    with Address(broker.bootstrap, "mallory").connect() as client:
+        client.metadata()
+        heavy.is_resting, heavy.resting_api = True, 3
+        heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        assert client.ask(heartbeat, 4).error_code != 0
+        client.send(EVERYTHING, 12)
+        eventually(lambda: len(heavy.held) == 1, "what made it rest waits")
+        broker._call(lambda: broker._server.turns._rest_is_over(heavy))
+        assert client.receive(EVERYTHING, 12, 60).topics
+
+
 def test_connections_of_one_principal_have_one_share_and_strangers_of_an_address_another(broker):
     mallory = [Address(broker.bootstrap, "mallory").connect() for _ in range(2)]
     strangers = [Client(broker.bootstrap) for _ in range(2)]
@@ -90,7 +122,8 @@ def test_where_nobody_logs_in_every_connection_has_its_share():
 def test_who_keeps_others_waiting_at_one_go_rests_and_the_log_says_so(broker, monkeypatch, caplog):
     monkeypatch.setattr(turns, "LONG_STEP_SECONDS", 0.0)
     monkeypatch.setattr(turns, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(turns, "REST_FACTOR", 1e-3)
+    monkeypatch.setattr(turns, "REST_FACTOR", 10)
+    monkeypatch.setattr(turns, "ALLOWED_SECONDS", 0.0)
     caplog.set_level(logging.WARNING)
     told = "User:mallory: one request blocked all other clients for"
     deadline = time.monotonic() + 30
@@ -104,4 +137,4 @@ def test_who_keeps_others_waiting_at_one_go_rests_and_the_log_says_so(broker, mo
         assert broker._server.turns.rests > 0
         assert mallory.metadata().brokers, "it is served again"
     assert told in caplog.text
-    assert "(send smaller requests)" in caplog.text
+    assert "(ask for fewer things with each request)" in caplog.text

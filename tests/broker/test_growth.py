@@ -83,7 +83,7 @@ def stages() -> Iterator[dict[str, Stage]]:
     ):
         # Short requests are answered in the way of long ones: the two are to differ in their size alone.
         patch.setattr("seamark.broker.context.LONG_REQUEST_BYTES", 0)
-        patch.setattr("seamark.broker.dispatch._READ_AT_ONCE_BYTES", 0)
+        patch.setattr("seamark.broker.dispatch.READ_AT_ONCE_BYTES", 0)
         # In one turn of the loop: what more turns cost is not the request's.
         for name in ("FIRST_SECONDS", "TURN_SECONDS", "LONE_TURN_SECONDS", "LONG_STEP_SECONDS"):
             patch.setattr(f"seamark.broker.turns.{name}", 100.0)

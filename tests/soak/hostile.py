@@ -168,6 +168,8 @@ def attack(seconds: float, size: Size, settling: float, strength: Strength = FUL
             with honest.connect() as client:
                 client.create_topic(TOPIC, PARTITIONS)
             with Bystander(honest) as beside:
+                # Whatever is used for the first time takes longer.
+                beside.watch(max(1.0, seconds / 120))
                 calm = beside.watch(max(1.0, seconds / 60))
                 idle_mb = broker.resident_mb()
                 # The checking program ends last: it must be able to work when the others are gone.

@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.commit_forms import CommitMemory
-from seamark.broker.dispatch import Frame, serve
+from seamark.broker.dispatch import READ_AT_ONCE_BYTES, Frame, serve
 from seamark.broker.file_limits import descriptor_of
 from seamark.broker.foreign_protocols import foreign_protocol
 from seamark.broker.security_sessions import ANONYMOUS
-from seamark.broker.turns import Share
+from seamark.broker.turns import Rest, Share, Steps
 from seamark.errors import DecodeError
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.frames import FrameParser
@@ -85,7 +84,8 @@ class Connection(asyncio.Protocol):
         self.peer_host, self.peer_port = peer[0], peer[1]
         self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
         self.session.opened(self.peer_host, transport.get_extra_info("ssl_object"))
-        self.share = self.node.turns.share(f"strangers at {self.peer_host}")
+        # No party: who is not known yet is nobody's company.
+        self.share = self.node.turns.share(f"strangers at {self.peer_host}", "")
         refusal = self.node.connections.admit(self, descriptor_of(transport))
         if refusal:
             self.close(refusal)
@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
         mark = turns.begin(share, began)
         if mark is not None:
             try:
-                while self._has_request:
+                while self._has_request and not self._must_rest:
                     self._serve_next(now)
                     if turns.is_over:
                         break
@@ -247,11 +247,14 @@ class Connection(asyncio.Protocol):
             turns.add(self.share, self._serve_in_line())
         self._after_serving()
 
-    def _serve_in_line(self) -> Generator[None]:
+    def _serve_in_line(self) -> Steps:
         try:
             while self._has_request:
+                if self._must_rest:
+                    yield Rest(self.share)
+                    continue
                 self._serve_next(self.node.clock.monotonic())
-                yield
+                yield None
         finally:
             self._is_in_line = False
             self._after_serving()
@@ -262,6 +265,15 @@ class Connection(asyncio.Protocol):
         return (
             bool(self._waiting) and self._current is None and self.stalled_since is None and self._transport is not None
         )
+
+    @property
+    def _must_rest(self) -> bool:
+        """Whether the next request waits because its client kept others waiting."""
+        share = self.share
+        if not share.is_resting:
+            return False
+        frame = self._waiting[0]
+        return len(frame) > READ_AT_ONCE_BYTES or int.from_bytes(frame[:2]) == share.resting_api
 
     def _serve_next(self, now: float) -> None:
         frame = self._waiting.popleft()
@@ -276,7 +288,7 @@ class Connection(asyncio.Protocol):
             self.node.connections.know(self)
             principal = self.session.principal
             self.share = (
-                Share(f"{self.peer_host}:{self.peer_port}")
+                Share(f"{self.peer_host}:{self.peer_port}", self.peer_host)
                 if principal == ANONYMOUS
                 else self.node.turns.share(principal)
             )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.broker import handlers
 from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
+from seamark.broker.turns import Rest, Steps
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 # whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
 MAX_REQUEST_ELEMENTS = 1 << 15
 # Larger requests are read in steps.
-_READ_AT_ONCE_BYTES = 1 << 12
+READ_AT_ONCE_BYTES = 1 << 12
+
+# Tagged fields in a request's header. No client sends any.
+_MAX_HEADER_TAGS = 100
 
 Frame = bytes | memoryview
 
@@ -67,7 +71,16 @@ class Handler(Protocol):
 class Endpoint:
     """An API as this broker serves it."""
 
-    __slots__ = ("_decoders", "api", "handler", "has_long_answers", "header_versions", "max_elements", "versions")
+    __slots__ = (
+        "_decoders",
+        "api",
+        "handler",
+        "has_long_answers",
+        "header_versions",
+        "max_elements",
+        "used",
+        "versions",
+    )
 
     def __init__(self, api: Api, handler: Handler, versions: Versions) -> None:
         self.api = api
@@ -77,6 +90,8 @@ class Endpoint:
         self.max_elements: int = getattr(handler, "MAX_ELEMENTS", MAX_REQUEST_ELEMENTS)
         self.header_versions = {version: request_header_version(api.request, version) for version in versions}
         self._decoders: dict[int, Decoder] = {}
+        # The versions in which it was asked for.
+        self.used: set[int] = set()
 
     def decode(self, frame: Frame, position: int, version: int) -> tuple[Any, int]:
         found = self._decoders.get(version)
@@ -139,9 +154,14 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     except DecodeError as error:
         _close_unreadable(connection, endpoint, version, error)
         return
+    node.turns.api = key
+    if version not in endpoint.used:
+        # Decoders and encoders are compiled when they are needed.
+        endpoint.used.add(version)
+        node.turns.note_first_use()
     context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
     connection.begin(context)
-    if len(frame) > _READ_AT_ONCE_BYTES:
+    if len(frame) > READ_AT_ONCE_BYTES:
         context.take_turns(_serve_in_steps(node, context, frame, position))
         return
     try:
@@ -154,7 +174,7 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     _run_or_intercept(node, request, context)
 
 
-def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position: int) -> Generator[None]:
+def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position: int) -> Steps:
     """Read a large request a little at a time, then handle it."""
     connection, endpoint, version = context.connection, context.endpoint, context.version
     connection.count_reading(len(frame))
@@ -162,7 +182,7 @@ def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position:
     try:
         while True:
             next(steps)
-            yield
+            yield None
             if not connection.is_open:
                 return
     except StopIteration as end:
@@ -175,6 +195,8 @@ def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position:
         connection.close("sent a request that could not be read")
         return
     connection.count_reading(0)
+    yield Rest(connection.share)
+    node.turns.api = endpoint.api.key
     _run_or_intercept(node, request, context)
 
 
@@ -231,7 +253,7 @@ def _read_header(frame: Frame, header_version: int) -> tuple[int, str, int]:
             return correlation_id, _client_id(frame[10:end]), end
         if header_version == 2 and end < len(frame) and frame[end] == 0:
             return correlation_id, _client_id(frame[10:end]), end + 1
-    header, position = decode_from(RequestHeader, frame, 0, header_version)
+    header, position = decode_from(RequestHeader, frame, 0, header_version, _MAX_HEADER_TAGS)
     return header.correlation_id, header.client_id or "", position
 
 

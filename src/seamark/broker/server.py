@@ -122,8 +122,8 @@ class BrokerServer:
 
     def _tell_rest(self, share: Share, step_seconds: float, rest_seconds: float) -> None:
         sentence = (
-            f"one request blocked all other clients for {step_seconds * 1000:.0f} ms; the next ones are delayed by "
-            f"{rest_seconds:.1f} s (send smaller requests)"
+            f"one request blocked all other clients for {step_seconds * 1000:.0f} ms, and others did before; the next "
+            f"large ones are delayed by {rest_seconds:.1f} s (ask for fewer things with each request)"
         )
         self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name}: ")
 

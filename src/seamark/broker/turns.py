@@ -5,9 +5,10 @@ where nobody has to log in, and the broker for work of its own. A share that has
 All other work waits in its share's line. Work is a generator whose steps are short; each turn of the loop takes steps
 for a moment, of one share after another, however many connections and requests a share has.
 
-A step cannot be cut. After one that took longer than ``LONG_STEP_SECONDS`` its share rests for two hundred times as
-long if others are being served too: so one share makes them wait for less than a hundredth of the time, whatever it
-asks for. Work that holds something others wait for goes on all the same.
+A step cannot be cut. A share has a small allowance of steps longer than ``LONG_STEP_SECONDS``; after one beyond it the
+share rests for two hundred times as long if other parties are being served too: so one of them makes the others wait
+for less than a hundredth of the time, whatever it asks for. While a share rests its large requests, and those of the
+API that took so long, wait (``Rest``); heartbeats and other small requests do not.
 
 A generator yields None where it may be interrupted, or a ``Wait`` for something that is done elsewhere.
 """
@@ -36,12 +37,14 @@ LONG_STEP_SECONDS = 0.003
 REST_FACTOR = 200
 # Below the session timeout of Kafka's clients, so that a member stays in its group.
 MOST_REST_SECONDS = 30.0
-# A step below this is let pass if there was none in a while: it may have been the first use of something.
-FORGIVEN_SECONDS = 0.02
+# What long steps of a share may come to in a while, in sum; the first use of an API does not count if it is not longer.
+ALLOWED_SECONDS = 0.1
 # For so long after another share was served nobody is alone.
 _COMPANY_SECONDS = 1.0
-# A long step is held against a share for so long.
-_SUSPECT_SECONDS = 60.0
+# The while in which long steps are added up.
+_LONG_STEPS_SECONDS = 60.0
+# How old the last look at the thread's processor time may be; it takes longer than one at the clock.
+_SAMPLE_SECONDS = 0.002
 # Shares of principals and addresses that are remembered; beyond them those go that have used nothing lately.
 _MOST_SHARES = 10_000
 
@@ -68,20 +71,40 @@ class Work(Protocol):
 
 
 class Share:
-    """One user of the loop; ``name`` is for the log."""
+    """One user of the loop; ``name`` is for the log.
 
-    __slots__ = ("_refilled_at", "credit", "is_ready", "is_resting", "line", "name", "suspect_until")
+    Connections of one host on which nobody logs in are one ``party``: a client has several. The broker is none.
+    """
 
-    def __init__(self, name: str) -> None:
+    __slots__ = (
+        "_refilled_at",
+        "credit",
+        "held",
+        "is_ready",
+        "is_resting",
+        "line",
+        "long_seconds",
+        "long_until",
+        "name",
+        "party",
+        "resting_api",
+    )
+
+    def __init__(self, name: str, party: str | None = None) -> None:
         self.name = name
+        self.party = name if party is None else party
         self.credit = CREDIT_SECONDS
         self._refilled_at = 0.0
         self.line: deque[_Work] = deque()
         # Whether it is among those whose turn comes.
         self.is_ready = False
         self.is_resting = False
-        # There was a long step, and until then another one is one too many.
-        self.suspect_until = 0.0
+        # What its long steps come to, and until when they are added up.
+        self.long_seconds = 0.0
+        self.long_until = 0.0
+        # The key of the API that made it rest, and the work that waits until it may go on.
+        self.resting_api = -1
+        self.held: list[_Work] = []
 
     def refill(self, now: float) -> None:
         """Give it what it may take at once for the time since this was done last."""
@@ -90,7 +113,7 @@ class Share:
 
     @property
     def is_idle(self) -> bool:
-        return not self.line and not self.is_resting
+        return not self.line and not self.is_resting and time.monotonic() >= self.long_until
 
 
 class _Work:
@@ -112,6 +135,21 @@ def _one(step: Callable[[], None]) -> Generator[None]:
     yield
 
 
+class Rest:
+    """The ``Wait`` for the end of a share's rest."""
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+
+    def begin(self, work: Work) -> bool:
+        if not self._share.is_resting:
+            return False
+        self._share.held.append(work)  # type: ignore[arg-type]
+        return True
+
+
 class Turns:
     """Owned by the event loop's thread. ``rested`` is told of a share, how long its step was and how long it rests."""
 
@@ -130,18 +168,27 @@ class Turns:
         self._latest: Share | None = None
         self._latest_at = 0.0
         self._other_at = float("-inf")
+        # The party that was served last, and when another one was.
+        self._party = ""
+        self._other_party_at = float("-inf")
+        self._is_first_use = False
+        # The key of the API that is being served.
+        self.api = -1
+        # The processor time of the loop's thread, and when that was.
+        self._sample = 0.0
+        self._sampled_at = float("-inf")
         self._is_stopped = False
         self.rests = 0
         # For what the broker does by itself.
-        self.own = Share("the broker")
+        self.own = Share("the broker", "")
         # For work that holds something, whoever it is for.
-        self._holding = Share("the broker")
+        self._holding = Share("the broker", "")
 
     def __len__(self) -> int:
         """How many pieces of work are in line."""
-        return sum(len(share.line) for share in {*self._ready, *self._resting})
+        return sum(len(share.line) + len(share.held) for share in {*self._ready, *self._resting})
 
-    def share(self, name: str) -> Share:
+    def share(self, name: str, party: str | None = None) -> Share:
         """The share of that name."""
         found = self._shares.get(name)
         if found is None:
@@ -151,12 +198,12 @@ class Turns:
                     share.refill(now)
                     if share.is_idle and share.credit >= CREDIT_SECONDS:
                         del self._shares[share.name]
-            found = self._shares[name] = Share(name)
+            found = self._shares[name] = Share(name, party)
         return found
 
     # -- being served at once
 
-    def begin(self, share: Share, now: float) -> tuple[float, float] | None:
+    def begin(self, share: Share, now: float) -> float | None:
         """May the share be served at once? Then what this returns is handed to ``end``.
 
         It may if it has used little lately, or if nobody else is there to be served.
@@ -165,28 +212,38 @@ class Turns:
             share.refill(now)
             if share.credit <= 0 and self._has_company(share, now):
                 return None
-        if share.is_resting:
-            return None
-        mark = self._slice_ends, time.thread_time() if now < share.suspect_until else 0.0
+        if now - self._sampled_at > _SAMPLE_SECONDS:
+            self._sampled_at = now
+            self._sample = time.thread_time()
+        mark = self._slice_ends
         self._slice_ends = now + FIRST_SECONDS
+        self._is_first_use = False
         return mark
 
-    def end(self, share: Share, began: float, mark: tuple[float, float]) -> None:
+    def end(self, share: Share, began: float, mark: float) -> None:
         """The share has been served since ``began``."""
-        self._slice_ends, processor_began = mark
+        self._slice_ends = mark
         now = time.monotonic()
         took = now - began
         share.credit -= took
         if share is not self._latest:
-            self._other_at = self._latest_at
-            self._latest = share
+            self._take_note_of(share)
         self._latest_at = now
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
-            if processor_began:
-                self._look_at(share, began, time.thread_time() - processor_began - FIRST_SECONDS)
-            else:
-                # It may have been the machine that was slow: from now on processor time tells.
-                share.suspect_until = now + _SUSPECT_SECONDS
+            # It may have been the machine that was slow: so much processor time it was at least.
+            self._look_at(share, began, time.thread_time() - self._sample - (began - self._sampled_at) - FIRST_SECONDS)
+
+    def _take_note_of(self, share: Share) -> None:
+        """Another share is served than last time."""
+        self._other_at = self._latest_at
+        self._latest = share
+        if share.party and share.party != self._party:
+            self._other_party_at = self._latest_at if self._party else float("-inf")
+            self._party = share.party
+
+    def note_first_use(self) -> None:
+        """What is being served has not been used before: some of the time goes into getting it ready."""
+        self._is_first_use = True
 
     @property
     def is_over(self) -> bool:
@@ -224,8 +281,10 @@ class Turns:
         """Drop what waits: nobody is answered any more."""
         self._is_stopped = True
         for share in {self.own, self._holding, *self._ready, *self._shares.values(), *self._resting}:
-            while share.line:
-                share.line.popleft().steps.close()
+            for work in (*share.line, *share.held):
+                work.steps.close()
+            share.line.clear()
+            share.held.clear()
         self._ready.clear()
 
     def stand_in_line(self, work: _Work) -> None:
@@ -238,8 +297,8 @@ class Turns:
         self._make_ready(share)
 
     def _make_ready(self, share: Share) -> None:
-        """Put it behind the others whose turn comes, if it has work and does not rest."""
-        if share.line and not share.is_ready and not share.is_resting:
+        """Put it behind the others whose turn comes, if it has work."""
+        if share.line and not share.is_ready:
             share.is_ready = True
             self._ready.append(share)
             self._plan()
@@ -276,9 +335,8 @@ class Turns:
             while ready and now < ends:
                 share = ready.popleft()
                 share.is_ready = False
-                if share.is_resting:
-                    continue
                 self._slice_ends = ends
+                self._is_first_use = False
                 began, processor_began = now, time.thread_time()
                 try:
                     self._go_on(share.line.popleft())
@@ -286,8 +344,7 @@ class Turns:
                     now = time.monotonic()
                     share.credit -= now - began
                     if share is not self._latest:
-                        self._other_at = self._latest_at
-                        self._latest = share
+                        self._take_note_of(share)
                     self._latest_at = now
                     if now - ends > LONG_STEP_SECONDS:
                         self._look_at(share, began, time.thread_time() - processor_began - (ends - began))
@@ -304,18 +361,22 @@ class Turns:
 
     def _look_at(self, share: Share, began: float, step_seconds: float) -> None:
         """A step is over that took that much longer than a slice may."""
+        if step_seconds <= LONG_STEP_SECONDS or (self._is_first_use and step_seconds <= ALLOWED_SECONDS):
+            return
         now = time.monotonic()
-        is_forgiven = step_seconds < FORGIVEN_SECONDS and now >= share.suspect_until
-        if step_seconds > LONG_STEP_SECONDS:
-            share.suspect_until = now + _SUSPECT_SECONDS
-            is_own = share in (self.own, self._holding)
-            if not (is_forgiven or is_own or share.is_resting) and self._has_company(share, began):
-                self._let_rest(share, step_seconds)
+        if now >= share.long_until:
+            share.long_seconds = 0.0
+            share.long_until = now + _LONG_STEPS_SECONDS
+        share.long_seconds += step_seconds
+        has_company = share.party == self._party and began - self._other_party_at < _COMPANY_SECONDS
+        if share.long_seconds > ALLOWED_SECONDS and has_company and not share.is_resting:
+            self._let_rest(share, step_seconds)
 
     def _let_rest(self, share: Share, step_seconds: float) -> None:
         rest = min(step_seconds * REST_FACTOR, MOST_REST_SECONDS)
         self.rests += 1
         share.is_resting = True
+        share.resting_api = self.api
         self._resting.add(share)
         self._loop.call_later(rest, self._rest_is_over, share)
         self._rested(share, step_seconds, rest)
@@ -323,4 +384,6 @@ class Turns:
     def _rest_is_over(self, share: Share) -> None:
         share.is_resting = False
         self._resting.discard(share)
-        self._make_ready(share)
+        held, share.held = share.held, []
+        for work in held:
+            work.resume()

@@ -246,10 +246,8 @@ class _Fetch:
     def _reply(self) -> None:
         if not self._context.connection.is_open:
             return
-        if self.is_long:
-            self._context.take_turns(self.read_in_slices(lambda read: self._context.reply(self._respond(read))))
-        else:
-            self._context.reply(self._respond(self._read()))
+        # Always in the client's share: one write may wake any number of them.
+        self._context.take_turns(self.read_in_slices(lambda read: self._context.reply(self._respond(read))))
 
     # -- the answer
 
