@@ -323,3 +323,19 @@ def test_logging_in_again_more_than_once_a_second_is_refused(limited):
     assert client.handshake().error_code == ErrorCode.ILLEGAL_SASL_STATE
     broker.advance(2)
     client.log_in()
+
+
+def test_a_failed_login_is_told_although_its_client_did_not_wait(caplog):
+    caplog.set_level(logging.WARNING, "seamark.broker")
+    security = Security(users={"alice": SECRET}, mechanisms=["PLAIN"], failed_authentication_delay_ms=50)
+    with Broker(security=security) as broker:
+        client = Client(broker.bootstrap)
+        client.handshake()
+        api = api_named("SaslAuthenticate")
+        client.wire.send(encode_request(api.request(auth_bytes=BAD), 2, 7, "tests"))
+        client.wire.close()
+        deadline = time.monotonic() + 30
+        while "it did not wait for the answer" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "failed to authenticate with PLAIN" in caplog.text
+    assert "it did not wait for the answer" in caplog.text

@@ -10,6 +10,7 @@ connection. A session with a limited life
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from struct import Struct
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from seamark.broker.broker_clock import BrokerClock
     from seamark.broker.connection import Connection
     from seamark.broker.context import RequestContext
-    from seamark.broker.loop_timers import Timer
     from seamark.broker.node import Node
     from seamark.broker.security import Gatekeeper
     from seamark.wire.schema import Message
@@ -141,7 +141,7 @@ class SaslSession(GuardedSession):
         except AuthenticationFailed as failure:
             # Between bare tokens there is no way to say why.
             reason = f"failed to authenticate with {self._mechanism}: {failure}"
-            self._end_later(connection.node, lambda: connection.close(reason))
+            self._end_later(connection.node, lambda: _end(connection, reason))
         else:
             connection.send(_LENGTH.pack(len(answer)) + answer)
 
@@ -210,13 +210,23 @@ class SaslSession(GuardedSession):
         def finish() -> None:
             if context.connection.is_open:
                 context.reply(response)
-                context.connection.close(reason)
+            _end(context.connection, reason)
 
-        context.on_abandoned = self._end_later(node, finish).cancel
+        self._end_later(node, finish)
 
-    def _end_later(self, node: Node, finish: Callable[[], None]) -> Timer:
+    def _end_later(self, node: Node, finish: Callable[[], None]) -> None:
         """Guessing many passwords in a row takes its time."""
-        return node.timers.call_after(self._gatekeeper.delay_after_failure(self.host), finish)
+        node.timers.call_after(self._gatekeeper.delay_after_failure(self.host), finish)
+
+
+def _end(connection: Connection, reason: str) -> None:
+    """Close it; who did not wait for that is told of all the same."""
+    if connection.is_open:
+        connection.close(reason)
+    else:
+        about = f"the client at {connection.peer_host}:{connection.peer_port} "
+        told = f"{reason}; it did not wait for the answer"
+        connection.node.log_limits.write(logging.WARNING, connection.peer_host, told, about=about)
 
 
 def _check_size(token: bytes) -> None:

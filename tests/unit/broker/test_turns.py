@@ -138,6 +138,14 @@ def test_a_share_has_one_turn_however_many_requests_it_has(clock, loop, schedule
     assert done.count("hostile") <= 40
 
 
+def test_what_is_done_in_line_is_charged_too(clock, loop, scheduler):
+    share = scheduler.share("a")
+    share.refill(clock.now)
+    scheduler.add(share, steps("a", 10, clock, []))
+    loop.run()
+    assert share.credit == pytest.approx(CREDIT_SECONDS - 10 * STEP)
+
+
 def test_who_is_alone_is_served_at_once_whatever_it_has_used(clock, loop, scheduler):
     done: list[str] = []
     share = heavy(scheduler, clock, "a")
