@@ -24,10 +24,10 @@ ONCE_FAILED = {
     4742: "the copy of a dead letter was forgotten when its partition went",
     12805: "at most once, rows of columns ran twice after a log was cut",
     13313: "a commit of the first record, in flight behind a gap, named no leader epoch: a truncation went unnoticed",
+    17370: "the same, where the first commit was of the first record too: what was written into the gap was never read",
     6029: "a member that had joined again obeyed a revocation of before its loss: the partition was nobody's",
     12245: "a commit behind a gap of a later leader, whose epoch nobody knows, was not taken for the end",
     17506: "at most once, a rewind took the commit back to records that were running",
-    17370: "the same: what was written into the truncated gap was never read",
     100104: "a row of columns that was dead-lettered by call was run again when its call failed",
 }
 
