@@ -11,6 +11,7 @@ works in a thread of its own. All other calls may come from any thread: they are
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import threading
 import time
@@ -175,6 +176,9 @@ class ParallelConsumer:
         it is true, ConsumerStopped is raised.
         """
         self._home.check()
+        if inspect.iscoroutinefunction(condition) or inspect.isgeneratorfunction(condition):
+            # What calling it returns is always true.
+            raise UsageError("the condition of wait_until must be a plain function: calling this one runs nothing")
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while not condition():
             left = deadline - time.monotonic()
