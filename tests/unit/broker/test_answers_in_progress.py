@@ -19,8 +19,9 @@ def _small(monkeypatch):
 
 
 class Context:
-    def __init__(self, name):
+    def __init__(self, name, party="p"):
         self.name = name
+        self.connection = SimpleNamespace(share=SimpleNamespace(party=party))
         self.on_end = None
         self.size = 0
 
@@ -88,4 +89,19 @@ def test_one_whose_connection_ends_while_it_waits_is_woken_to_drop_what_it_has()
     assert world.progress.byte_count <= before - 10 * STEP
     world.run()
     assert sorted(world.ended) == list(range(30))
+    assert world.progress.byte_count == 0
+
+
+def test_who_has_little_under_way_does_not_wait_for_others():
+    world = World(40, steps=30)
+    for _ in range(200):
+        world.turn()
+    assert world.progress.byte_count > MOST
+    other = Context("other", party="q")
+    for size in (1000, 2000, 2500):
+        assert world.progress.grown(other, size) is None
+    assert world.progress.grown(other, 3000) is not None
+    callback, other.on_end = other.on_end, None
+    callback()
+    world.run()
     assert world.progress.byte_count == 0
