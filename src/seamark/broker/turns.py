@@ -170,7 +170,7 @@ class Turns:
         self._other_at = float("-inf")
         # The party that was served last, and when another one was.
         self._party = ""
-        self._other_party_at = float("-inf")
+        self._party_at = self._other_party_at = float("-inf")
         self._is_first_use = False
         # The key of the API that is being served.
         self.api = -1
@@ -210,7 +210,7 @@ class Turns:
         """
         if share.credit <= 0:
             share.refill(now)
-            if share.credit <= 0 and self._has_company(share, now):
+            if share.credit <= 0 and self._is_with_others(share, now):
                 return None
         if now - self._sampled_at > _SAMPLE_SECONDS:
             self._sampled_at = now
@@ -229,6 +229,8 @@ class Turns:
         if share is not self._latest:
             self._take_note_of(share)
         self._latest_at = now
+        if share.party:
+            self._party_at = now
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
             # It may have been the machine that was slow: so much processor time it was at least.
             self._look_at(share, began, time.thread_time() - self._sample - (began - self._sampled_at) - FIRST_SECONDS)
@@ -238,7 +240,7 @@ class Turns:
         self._other_at = self._latest_at
         self._latest = share
         if share.party and share.party != self._party:
-            self._other_party_at = self._latest_at if self._party else float("-inf")
+            self._other_party_at = self._party_at
             self._party = share.party
 
     def note_first_use(self) -> None:
@@ -346,6 +348,8 @@ class Turns:
                     if share is not self._latest:
                         self._take_note_of(share)
                     self._latest_at = now
+                    if share.party:
+                        self._party_at = now
                     if now - ends > LONG_STEP_SECONDS:
                         self._look_at(share, began, time.thread_time() - processor_began - (ends - began))
                     self._make_ready(share)
@@ -356,7 +360,13 @@ class Turns:
 
     # -- long steps
 
+    def _is_with_others(self, share: Share, now: float) -> bool:
+        """Whether another party was served of late."""
+        at = self._other_party_at if share.party == self._party else self._party_at
+        return now - at < _COMPANY_SECONDS
+
     def _has_company(self, share: Share, now: float) -> bool:
+        """Whether another share was, if only of the same party."""
         return now - (self._other_at if share is self._latest else self._latest_at) < _COMPANY_SECONDS
 
     def _look_at(self, share: Share, began: float, step_seconds: float) -> None:
@@ -368,8 +378,8 @@ class Turns:
             share.long_seconds = 0.0
             share.long_until = now + _LONG_STEPS_SECONDS
         share.long_seconds += step_seconds
-        has_company = share.party == self._party and began - self._other_party_at < _COMPANY_SECONDS
-        if share.long_seconds > ALLOWED_SECONDS and has_company and not share.is_resting:
+        may_rest = share.party and not share.is_resting and self._is_with_others(share, began)
+        if share.long_seconds > ALLOWED_SECONDS and may_rest:
             self._let_rest(share, step_seconds)
 
     def _let_rest(self, share: Share, step_seconds: float) -> None:
