@@ -24,7 +24,9 @@ def run(cluster, capsys, monkeypatch, tmp_path):
 
 
 def is_one_short_sentence(err):
-    return err.startswith("seamark: ") and err.count("\n") == 1 and len(err) < 1000
+    # A client of an earlier test in this process may still look for its broker, and say so.
+    lines = [line for line in err.splitlines() if "still trying" not in line]
+    return len(lines) == 1 and lines[0].startswith("seamark: ") and len(lines[0]) < 1000
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def spark_session(name: str, *, quick: bool = False) -> Iterator[SparkSession]:
     directory = Path(tempfile.mkdtemp(prefix="seamark-spark-"))
     # Two hundred parts, Spark's own choice, are for clusters: most audits are done before that many have begun.
     settings = {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
+    if threading.current_thread() is threading.main_thread():
+        # Spark's own answer to Ctrl-C talks to the JVM in the middle of another call; closing ends all jobs.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with _unasked_warnings(), LocalSession(directory, name=name, settings=settings, quick=quick) as session:
-            if threading.current_thread() is threading.main_thread():
-                # Spark's own answer to Ctrl-C talks to the JVM in the middle of another call; closing ends all jobs.
-                signal.signal(signal.SIGINT, signal.default_int_handler)
             register(session.spark)
             try:
                 with _only_our_words():

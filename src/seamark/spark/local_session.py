@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -138,7 +139,9 @@ class LocalSession:
             self._process = gateway.proc
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.spark: SparkSession = SparkSession(SparkContext(gateway=gateway, conf=conf))
+                with _own_interrupts():
+                    context = SparkContext(gateway=gateway, conf=conf)
+                self.spark: SparkSession = SparkSession(context)
             _silence_accumulators(self.spark)
         except BaseException as error:
             self.close()
@@ -181,6 +184,18 @@ class LocalSession:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep this process's way of being interrupted. Spark's cancels jobs first, and fails where there is no session."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if is_main else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _silence_accumulators(spark: SparkSession) -> None:
