@@ -8,7 +8,6 @@ import pytest
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
 from seamark.parallel.dead_letters import Provenance, encode
-from tests.support.commands import command_runner
 from tests.support.terminal import seen_by_a_person
 
 EVIL = "../../etc/x\x1b[2J\x9b31m\u202e\u200b\u2028\r\nseamark: all is well\x07<b>'"
@@ -40,13 +39,6 @@ def cluster():
             while not consumer.assignment():
                 consumer.poll(0.1)
             yield broker
-
-
-@pytest.fixture
-def run(cluster, capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("SEAMARK_BOOTSTRAP", cluster.bootstrap)
-    monkeypatch.chdir(tmp_path)
-    return command_runner(capsys, monkeypatch)
 
 
 def is_plain(text):

@@ -3,7 +3,6 @@
 import pytest
 
 from seamark import Broker
-from tests.support.commands import command_runner
 
 HUGE = "9" * 5000
 ADDRESSES = ["", "[", "[::1", "a b", "h:", ":1", "h:65536", "h:-1", f"h:{HUGE}", "h:\u00b2", "x" * 5000]
@@ -14,13 +13,6 @@ def cluster():
     with Broker() as broker:
         broker.create_topic("orders")
         yield broker
-
-
-@pytest.fixture
-def run(cluster, capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("SEAMARK_BOOTSTRAP", cluster.bootstrap)
-    monkeypatch.chdir(tmp_path)
-    return command_runner(capsys, monkeypatch)
 
 
 def is_one_short_sentence(err):

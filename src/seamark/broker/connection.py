@@ -74,7 +74,6 @@ class Connection(asyncio.Protocol):
         self._is_in_line = False
         self.is_reading = True
         self._is_abandoned = False
-        # Whether the log has been told that this client asks for answers that are too long.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -153,6 +152,10 @@ class Connection(asyncio.Protocol):
         about = f"closed connection of {self.peer_host}:{self.peer_port}: it "
         self.node.log_limits.write(level, self.peer_host, reason, about=about)
 
+    def tell_bug(self, sentence: str) -> None:
+        """Log the error that is being handled; clients may cause it as often as they like."""
+        self.node.log_limits.write(logging.ERROR, self.peer_host, sentence, exc_info=True)
+
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
             return
@@ -214,7 +217,7 @@ class Connection(asyncio.Protocol):
         try:
             node.groups.submit(command, context)
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
-            self.node.log_limits.write(logging.ERROR, self.peer_host, "a repeated commit failed", exc_info=True)
+            self.tell_bug("a repeated commit failed")
             if not context.is_answered:
                 context.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         finally:

@@ -157,10 +157,7 @@ class RequestContext:
         self._answer(chunks.behind(head), size + 4)
 
     def _tell_bug(self) -> None:
-        """Log the error that is being handled; clients may cause it as often as they like."""
-        connection = self.connection
-        sentence = f"{self.endpoint.api.name} version {self.version}: the answer cannot be written"
-        connection.node.log_limits.write(logging.ERROR, connection.peer_host, sentence, exc_info=True)
+        self.connection.tell_bug(f"{self.endpoint.api.name} version {self.version}: the answer cannot be written")
 
     def _refuse_too_long(self, limit: int) -> None:
         connection = self.connection

@@ -9,7 +9,6 @@ logged, except where the disk refused, which is KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 import importlib
-import logging
 import pkgutil
 from collections.abc import Callable, Generator, Mapping
 from struct import Struct
@@ -191,7 +190,7 @@ def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position:
         _close_unreadable(connection, endpoint, version, error)
         return
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-        _tell_bug(connection, f"{endpoint.api.name} version {version} could not be read")
+        connection.tell_bug(f"{endpoint.api.name} version {version} could not be read")
         connection.close("sent a request that could not be read")
         return
     connection.count_reading(0)
@@ -225,14 +224,9 @@ def run(node: Node, request: Message, context: RequestContext) -> None:
         if not context.is_answered:
             answer_refused(request, context, ErrorCode.KAFKA_STORAGE_ERROR)
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-        _tell_bug(context.connection, f"{context.endpoint.api.name} version {context.version} failed")
+        context.connection.tell_bug(f"{context.endpoint.api.name} version {context.version} failed")
         if not context.is_answered:
             answer_refused(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _tell_bug(connection: Connection, sentence: str) -> None:
-    """Log the error that is being handled; clients may cause it as often as they like."""
-    connection.node.log_limits.write(logging.ERROR, connection.peer_host, sentence, exc_info=True)
 
 
 def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -> None:

@@ -18,7 +18,8 @@ from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, Reque
 from seamark.broker.turns import Steps, Wait
 from seamark.counts import counted
 from seamark.errors import BadLength, DecodeError, OverLimit, TrailingBytes
-from seamark.wire.compression import Codec, Unfolded, unfold, unfolded_bound
+from seamark.storage.aside import Aside
+from seamark.wire.compression import LARGE_BYTES, Codec, Unfolded, unfold, unfolded_bound
 from seamark.wire.crc32c import crc32c
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.record_batch import (
@@ -57,8 +58,6 @@ _PRODUCER_ID_END = 51
 _KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 # Records and headers that are looked at before others get their turn.
 _SLICE = 1_000
-# What may unfold to more than this is unfolded beside the event loop, and only one such batch is held at a time.
-_ASIDE_BYTES = 1 << 18
 # Bad records that are named one by one, so that the answer is not larger than the request.
 _NAMED = 1000
 
@@ -144,15 +143,16 @@ def check_records(
     small = _if_small(batch, codec, bound)
     if small is not None:
         return (yield from _check_unfolded(batch, codec, small, partition, now_ms))
+    # Beside the event loop, and only one such batch is held at a time.
     yield reader.unfolding
     try:
-        reading = Reading(reader.reading_thread, partial(_unfold, batch, codec, most))
-        yield reading
+        aside = Aside(partial(_unfold, batch, codec, most))
+        yield Reading(reader.reading_thread, aside)
         try:
-            unfolded = reading.result()
+            unfolded = aside.result()
         except DecodeError as error:
             raise _not_unfolded(error, batch, codec, partition) from None
-        del reading
+        del aside
         return (yield from _check_unfolded(batch, codec, unfolded, partition, now_ms))
     finally:
         reader.unfolding.release()
@@ -164,10 +164,10 @@ def _if_small(batch: ProducedBatch, codec: Codec, bound: int) -> Records | None:
         content = batch.content
         return content if isinstance(content, bytes) else bytes(content), HEADER_BYTES, len(content)
     # Most batches are small, although some codecs cannot tell before they are unfolded.
-    if bound > _ASIDE_BYTES and len(batch.content) > _ASIDE_BYTES // 4:
+    if bound > LARGE_BYTES and len(batch.content) > LARGE_BYTES // 4:
         return None
     try:
-        return _unfold(batch, codec, _ASIDE_BYTES)
+        return _unfold(batch, codec, LARGE_BYTES)
     except DecodeError:
         return None
 

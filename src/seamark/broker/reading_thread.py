@@ -11,48 +11,32 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Generator
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from seamark.storage.aside import Aside, Pauses
 
 if TYPE_CHECKING:
-    from seamark.broker.turns import Share, Work
+    from seamark.broker.turns import Share, Wait, Work
 
 T = TypeVar("T")
 
 _NICENESS = 5
 
 
-class Reading(Generic[T]):
-    """Work for the thread, and what became of it; a ``Wait`` of ``seamark.broker.turns``."""
+class Reading:
+    """The ``Wait`` of ``seamark.broker.turns`` for work that the thread does; ``aside`` has what became of it."""
 
-    __slots__ = ("_error", "_result", "_thread", "_work", "done")
+    __slots__ = ("_aside", "_thread")
 
-    def __init__(self, thread: ReadingThread, work: Callable[[], T]) -> None:
+    def __init__(self, thread: ReadingThread, aside: Aside[Any]) -> None:
         self._thread = thread
-        self._work: Callable[[], T] | None = work
-        # Called on the loop's thread when the work is done.
-        self.done: Callable[[], None] | None = None
-        self._result: T | None = None
-        self._error: BaseException | None = None
+        self._aside = aside
 
     def begin(self, work: Work) -> bool:
-        self.done = work.resume
-        self._thread.begin(self)
+        self._thread.begin(self._aside, work.resume)
         return True
-
-    def run(self) -> None:
-        work, self._work = self._work, None
-        assert work is not None
-        try:
-            self._result = work()
-        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-            self._error = error
-
-    def result(self) -> T:
-        """What the work returned; raises what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]
 
 
 class ReadingThread:
@@ -60,24 +44,22 @@ class ReadingThread:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[Reading[Any]] = deque()
-        self._has_work = threading.Semaphore(0)
+        self._queue: SimpleQueue[tuple[Aside[Any], Callable[[], None]] | None] = SimpleQueue()
         self._is_stopped = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, reading: Reading[Any]) -> None:
-        """Have it done; its ``done`` is called in a later turn of the loop."""
+    def begin(self, aside: Aside[Any], done: Callable[[], None]) -> None:
+        """Have it run; ``done`` is called in a later turn of the loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="seamark-broker-reading", daemon=True)
             self._thread.start()
-        self._waiting.append(reading)
-        self._has_work.release()
+        self._queue.put((aside, done))
 
     def stop(self) -> None:
         """End when the work under way is done; nobody is told of what is left."""
         self._is_stopped = True
         if self._thread is not None:
-            self._has_work.release()
+            self._queue.put(None)
             self._thread.join()
 
     def _run(self) -> None:
@@ -85,21 +67,28 @@ class ReadingThread:
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-        while True:
-            self._has_work.acquire()
-            if self._is_stopped:
-                return
-            reading = self._waiting.popleft()
-            reading.run()
-            # Taken out: it refers to the reading, and what was read must go with the last one who wants it.
-            done, reading.done = reading.done, None
-            assert done is not None
+        while (wanted := self._queue.get()) is not None and not self._is_stopped:
+            aside, done = wanted
+            aside.run()
             try:
                 self._loop.call_soon_threadsafe(done)
             except RuntimeError:
                 # The loop was closed in the meantime.
                 return
-            del reading, done
+            # What was read must go with the last one who wants it.
+            del wanted, aside, done
+
+
+def beside(thread: ReadingThread, steps: Pauses[T]) -> Generator[Wait | None, None, T]:
+    """Steps of the storage's as steps of the event loop's: what may be done aside is done on the thread."""
+    with contextlib.closing(steps):
+        while True:
+            try:
+                aside = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            yield None if aside is None else Reading(thread, aside)
 
 
 class OneAtATime:

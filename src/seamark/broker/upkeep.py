@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from seamark.broker.reading_thread import Reading
+from seamark.broker.reading_thread import beside
 from seamark.broker.turns import Steps
 from seamark.counts import counted
 from seamark.errors import SeamarkError
@@ -118,8 +118,8 @@ class Upkeep:
             partition = self._to_compact.popleft()
             try:
                 if not partition.is_deleted:
-                    for aside in partition.log.compaction_steps(self._server.clock.now_ms()):
-                        yield None if aside is None else Reading(self._server.reading_thread, aside.run)
+                    steps = partition.log.compaction_steps(self._server.clock.now_ms())
+                    yield from beside(self._server.reading_thread, steps)
             except SeamarkError as error:
                 self._server.note_failure("a compaction failed", error)
             yield None

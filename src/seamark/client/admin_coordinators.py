@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from seamark.client.admin_retries import MOST_AT_ONCE, in_parts
+from seamark.client.admin_retries import MOST_AT_ONCE
 from seamark.client.coordinators import BATCHED, coordinators_of, find_coordinator_request
 from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, CoordinatorMoved, NetworkError, broker_error
 from seamark.client.metadata_cache import Node
 from seamark.client.network import NetworkClient
+from seamark.portions import portions
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -70,7 +71,7 @@ class GroupCoordinators:
                     self._nodes.pop(group_id, None)
                 return dict.fromkeys(some, error)
 
-        parts = [ask_one(node, part) for node, some in per_node.items() for part in in_parts(some, at_once, weigh)]
+        parts = [ask_one(node, part) for node, some in per_node.items() for part in portions(some, at_once, weigh)]
         for found_answers in await asyncio.gather(*parts):
             answers.update(found_answers)
         for group_id, answer in answers.items():
@@ -95,7 +96,7 @@ class GroupCoordinators:
         connection = await self._network.any_connection(deadline)
         assert connection.versions is not None
         batched = connection.versions.has(FindCoordinatorRequest, least=BATCHED)
-        batches = in_parts(groups, MOST_AT_ONCE if batched else 1)
+        batches = portions(groups, MOST_AT_ONCE if batched else 1)
         answers = await asyncio.gather(*(self._look_up_batch(batch, deadline, batched) for batch in batches))
         return {group_id: answer for part in answers for group_id, answer in part.items()}
 

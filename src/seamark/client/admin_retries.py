@@ -11,7 +11,7 @@ after the other, and each thing has its own result: what was done stays done whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from seamark.client.admin_results import Results
@@ -19,6 +19,7 @@ from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config import ClientConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, NoBrokerAvailable
+from seamark.portions import portions
 from seamark.wire.error_codes import ErrorCode
 
 K = TypeVar("K")
@@ -33,25 +34,6 @@ _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPI
 # What one request asks about, unless its call says otherwise. Each thing may bring its topic along, so this is at most
 # twice as many elements; the embedded broker takes 32,768 and Kafka changes 10,000 at once.
 MOST_AT_ONCE = 10_000
-
-
-def in_parts(keys: Sequence[K], most: int, weigh: Callable[[K], int] | None = None) -> Iterator[list[K]]:
-    """The keys in order, as many at a time as weigh ``most`` together; one that weighs more comes alone.
-
-    >>> list(in_parts(["a", "bb", "ccc", "dddd"], 3, len))
-    [['a', 'bb'], ['ccc'], ['dddd']]
-    """
-    part: list[K] = []
-    weight = 0
-    for key in keys:
-        own = 1 if weigh is None else weigh(key)
-        if part and weight + own > most:
-            yield part
-            part, weight = [], 0
-        part.append(key)
-        weight += own
-    if part:
-        yield part
 
 
 def is_final(error: ClientError) -> bool:
@@ -83,7 +65,7 @@ async def settle(
     while open_keys:
         answers: dict[K, V | ClientError] = {}
         lasting: ClientError | None = None
-        for part in in_parts(open_keys, at_once, weigh):
+        for part in portions(open_keys, at_once, weigh):
             if lasting is not None:
                 answers |= dict.fromkeys(part, lasting)
                 continue

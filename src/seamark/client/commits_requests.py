@@ -12,6 +12,7 @@ from typing import NamedTuple
 from seamark.client.membership_generation import GroupIdentity
 from seamark.client.records_api import Offset
 from seamark.client.requests import ByVersion
+from seamark.portions import portions
 from seamark.topic_partition import TopicPartition
 from seamark.wire.error_codes import ErrorCode, error_code
 from seamark.wire.messages.offset_commit import (
@@ -59,18 +60,13 @@ def commit_request(
 
 def commit_portions(group_id: str, offsets: Mapping[TopicPartition, Offset]) -> Iterator[dict[TopicPartition, Offset]]:
     """Offsets in portions that a coordinator can store at once."""
-    portion: dict[TopicPartition, Offset] = {}
-    size = 0
-    for partition, offset in offsets.items():
+
+    def size(committed: tuple[TopicPartition, Offset]) -> int:
+        partition, offset = committed
         # Text is at most four bytes per character.
-        cost = _BYTES_BESIDE_TEXTS + 4 * (len(group_id) + len(partition.topic) + len(offset.metadata))
-        if portion and size + cost > _COMMIT_BYTES:
-            yield portion
-            portion, size = {}, 0
-        portion[partition] = offset
-        size += cost
-    if portion:
-        yield portion
+        return _BYTES_BESIDE_TEXTS + 4 * (len(group_id) + len(partition.topic) + len(offset.metadata))
+
+    return map(dict, portions(offsets.items(), _COMMIT_BYTES, size))
 
 
 def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, ErrorCode]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from seamark.errors import SeamarkError
-from seamark.moves.batches import portions
+from seamark.moves.batches import group_portions
 from seamark.moves.errors import MoveInterrupted
 from seamark.moves.move import GroupMove
 from seamark.plans.errors import PlanError
@@ -73,7 +73,7 @@ class Account:
         interrupted: Callable[[SeamarkError], MoveInterrupted],
     ) -> Iterator[GroupOutcome]:
         """Do the work for each portion of the items, and give what it said."""
-        for portion in portions(items, size=size):
+        for portion in group_portions(items, size):
             try:
                 work(portion)
             except SeamarkError as error:

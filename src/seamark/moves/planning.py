@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from seamark.client.records_api import Offset
 from seamark.errors import UsageError
 from seamark.moves.aims import Aim, Aiming, Aims
-from seamark.moves.batches import portions
+from seamark.moves.batches import group_portions
 from seamark.moves.move import GroupMove, How, PartitionMove, as_offset, good_offsets
 from seamark.moves.sides import Side
+from seamark.portions import portions
 from seamark.stores.contract import BadOffset, GroupOffsets
 from seamark.topic_partition import TopicPartition
 
@@ -52,12 +53,12 @@ def plan_groups(
     source: Side, target: Side, groups: Iterable[str], aiming: Aiming, choices: Choices
 ) -> Iterator[GroupMove]:
     """The groups as they would be moved, in the order given."""
-    for names in portions(groups, size=lambda _: 1, most_items=_GROUPS_AT_ONCE):
+    for names in portions(groups, _GROUPS_AT_ONCE):
         # What is stored is read after it is known who may be changing it.
         obstacles = source.obstacles(names)
         renamed = {name: choices.to_group.replace("{group}", name) for name in names}
         not_there = target.obstacles(renamed.values())
-        for found in portions(source.store.read_many(names), size=lambda item: len(item[1])):
+        for found in group_portions(source.store.read_many(names), lambda item: len(item[1])):
             chosen = {group: _chosen(offsets, choices.topics) for group, offsets in found}
             aims = aiming.aims(_wanted(chosen))
             before = target.read([renamed[group] for group in chosen])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from seamark.client.records_api import Offset
 from seamark.counts import counted
 from seamark.errors import SeamarkError
-from seamark.moves.batches import portions
+from seamark.moves.batches import group_portions
 from seamark.moves.move import GroupMove, PartitionMove, good_offsets
 from seamark.moves.move_file import MoveFile
 from seamark.moves.sides import Side
@@ -62,7 +62,7 @@ def verify(plan: MoveFile, source: Side, target: Side) -> Iterator[Verified]:
     """Read both sides back, for every partition of the plan."""
     source.check_is(plan.header.source)
     target.check_is(plan.header.target)
-    for portion in portions(plan, size=lambda move: len(move.moves)):
+    for portion in group_portions(plan, lambda move: len(move.moves)):
         here = source.read([move.group for move in portion])
         there = target.read([move.to_group for move in portion])
         for move in portion:

@@ -12,12 +12,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from seamark.errors import DecodeError
-from seamark.wire.compression import Codec, Unfolded, unfold, unfolded_bound
+from seamark.wire.compression import LARGE_BYTES, Codec, Unfolded, unfold, unfolded_bound
 
 T = TypeVar("T")
-
-# What may unfold to more than this is worth another thread.
-LARGE_BYTES = 1 << 18
 
 
 class Aside(Generic[T]):
@@ -27,13 +24,13 @@ class Aside(Generic[T]):
         self._work = work
         self._is_done = False
         self._result: T | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def run(self) -> None:
         self._is_done = True
         try:
             self._result = self._work()
-        except Exception as error:  # noqa: BLE001 - raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             self._error = error
 
     def result(self) -> T:

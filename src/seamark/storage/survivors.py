@@ -19,9 +19,9 @@ from typing import Any
 
 from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.readable_log import readable_logger
-from seamark.storage.aside import LARGE_BYTES, Aside, Pauses, unfolded_aside
+from seamark.storage.aside import Aside, Pauses, unfolded_aside
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
-from seamark.wire.compression import Codec, Unfolded
+from seamark.wire.compression import LARGE_BYTES, Codec, Unfolded
 from seamark.wire.record_batch import (
     DELETE_HORIZON,
     HEADER_BYTES,

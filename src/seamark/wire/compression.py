@@ -51,8 +51,8 @@ _LZ4_END = bytes(4)
 # Kafka's own default.
 _ZSTD_LEVEL = 3
 
-# Unfolded in one piece; what is larger has memory of its own.
-_SMALL_BYTES = 1 << 18
+# What may unfold to more is large: it has memory of its own, and who has a thread for it uses that.
+LARGE_BYTES = 1 << 18
 _INFLATED_AT_ONCE = 1 << 18
 
 # Both give a number for an index and bytes for a slice.
@@ -110,7 +110,7 @@ def unfold(codec: Codec | int, data: memoryview, max_bytes: int, position: int =
     go on: nothing is copied in one piece, and the codecs let go of the interpreter.
     """
     bound = unfolded_bound(codec, data, max_bytes)
-    if bound <= _SMALL_BYTES or codec == Codec.NONE:
+    if bound <= LARGE_BYTES or codec == Codec.NONE:
         content = decompress(codec, data, max_bytes, position)
         return content, len(content)
     # A stream that is too long is found out by the byte that would not fit.

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.broker.reading_thread import Reading, ReadingThread
+from seamark.broker.reading_thread import Reading, ReadingThread, beside
+from seamark.storage.aside import Aside
 
 
 def test_the_loop_goes_on_while_something_is_read_and_is_told_on_its_own_thread():
@@ -29,14 +30,14 @@ def test_the_loop_goes_on_while_something_is_read_and_is_told_on_its_own_thread(
             may_end.wait(30)
             return threading.current_thread().name
 
-        reading = Reading(thread, read)
-        reading.begin(SimpleNamespace(resume=done))
+        aside = Aside(read)
+        Reading(thread, aside).begin(SimpleNamespace(resume=done))
         await asyncio.sleep(0)
         was_told_early = is_told.is_set()
         may_end.set()
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
-        return reading.result(), told_on, was_told_early
+        return aside.result(), told_on, was_told_early
 
     where, told_on, was_told_early = asyncio.run(scenario())
     assert where == "seamark-broker-reading"
@@ -45,15 +46,15 @@ def test_the_loop_goes_on_while_something_is_read_and_is_told_on_its_own_thread(
 
 
 def test_work_is_done_one_after_another_in_the_order_it_came_whatever_fails():
-    async def scenario() -> list[Reading]:
+    async def scenario() -> list[Aside]:
         thread = ReadingThread(asyncio.get_running_loop())
         is_told = asyncio.Event()
-        readings = [Reading(thread, lambda number=number: 12 // number) for number in (3, 0, 4)]
-        for reading in readings:
-            reading.begin(SimpleNamespace(resume=is_told.set if reading is readings[-1] else lambda: None))
+        asides = [Aside(lambda number=number: 12 // number) for number in (3, 0, 4)]
+        for aside in asides:
+            thread.begin(aside, is_told.set if aside is asides[-1] else lambda: None)
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
-        return readings
+        return asides
 
     first, failed, last = asyncio.run(scenario())
     assert (first.result(), last.result()) == (4, 3)
@@ -71,11 +72,11 @@ def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_coll
         seen: list[weakref.ref[Request]] = []
 
         def done() -> None:
-            seen.append(weakref.ref(reading.result()))
+            seen.append(weakref.ref(aside.result()))
             is_told.set()
 
-        reading = Reading(thread, Request)
-        reading.begin(SimpleNamespace(resume=done))
+        aside = Aside(Request)
+        Reading(thread, aside).begin(SimpleNamespace(resume=done))
         await asyncio.wait_for(is_told.wait(), 30)
         thread.stop()
         return seen[0]
@@ -85,3 +86,27 @@ def test_what_was_read_goes_with_the_last_one_who_wants_it_and_waits_for_no_coll
         assert asyncio.run(scenario())() is None
     finally:
         gc.enable()
+
+
+def test_steps_of_the_storage_go_on_behind_what_is_read_and_end_with_their_result():
+    closed: list[str] = []
+
+    def steps():
+        try:
+            yield None
+            aside = Aside(lambda: 6 * 7)
+            yield aside
+            return aside.result()
+        finally:
+            closed.append("closed")
+
+    made = beside(SimpleNamespace(), steps())
+    assert next(made) is None
+    assert isinstance(next(made), Reading)
+    with pytest.raises(StopIteration) as end:
+        next(made)
+    assert end.value.value == 42
+    early = beside(SimpleNamespace(), steps())
+    next(early)
+    early.close()
+    assert closed == ["closed"] * 2

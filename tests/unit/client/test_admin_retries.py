@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.admin_results import Results
-from seamark.client.admin_retries import in_parts, settle
+from seamark.client.admin_retries import settle
 from seamark.client.config import AdminConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, broker_error
+from seamark.portions import portions
 from seamark.wire.error_codes import ErrorCode
 
 CONFIG = AdminConfig.from_options({"bootstrap.servers": "127.0.0.1:1", "retry.backoff.ms": 1}, {})
@@ -22,7 +23,7 @@ CONFIG = AdminConfig.from_options({"bootstrap.servers": "127.0.0.1:1", "retry.ba
 
 @given(st.lists(st.integers(1, 20)), st.integers(1, 30))
 def test_parts_keep_all_keys_in_order_and_none_is_heavier_than_it_must_be(keys: list[int], most: int) -> None:
-    parts = list(in_parts(keys, most, lambda key: key))
+    parts = list(portions(keys, most, lambda key: key))
     assert [key for part in parts for key in part] == keys
     assert all(sum(part) <= most or len(part) == 1 for part in parts)
     assert all(sum(part) + after[0] > most for part, after in pairwise(parts))

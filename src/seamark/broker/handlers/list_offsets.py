@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from seamark.broker.fetch_reading import epoch_error
 from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
-from seamark.broker.reading_thread import Reading
+from seamark.broker.reading_thread import beside
 from seamark.broker.slices import lazily
 from seamark.broker.turns import Steps, Wait
 from seamark.storage.errors import CorruptBatch, LogError, TornTail
@@ -131,11 +131,7 @@ def _look_up_time(
         return answer
     steps = partition.log.timestamp_steps(None if timestamp_ms == MAX_TIMESTAMP else timestamp_ms)
     try:
-        while True:
-            aside = next(steps)
-            yield None if aside is None else Reading(node.server.reading_thread, aside.run)
-    except StopIteration as end:
-        found = end.value
+        found = yield from beside(node.server.reading_thread, steps)
     except LogError as error:
         node.server.note_storage_failure(partition, error)
         is_damaged = isinstance(error, CorruptBatch | TornTail)

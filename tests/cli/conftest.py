@@ -1,0 +1,12 @@
+"""Commands against the cluster of the test's module, which gives it as ``cluster``."""
+
+import pytest
+
+from tests.support.commands import command_runner
+
+
+@pytest.fixture
+def run(cluster, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SEAMARK_BOOTSTRAP", cluster.bootstrap)
+    monkeypatch.chdir(tmp_path)
+    return command_runner(capsys, monkeypatch)
