@@ -34,6 +34,10 @@ def heavy(broker, monkeypatch):
     monkeypatch.setattr(share, "credit", -1e9)
     for name in ("TURN_SECONDS", "LONE_TURN_SECONDS"):
         monkeypatch.setattr(turns, name, 1e-9)
+    # However slow the machine is: mallory is not alone once the honest client has been served.
+    monkeypatch.setattr(turns, "_COMPANY_SECONDS", 600.0)
+    with Address(broker.bootstrap, "honest").connect() as honest:
+        honest.metadata()
     return share
 
 
@@ -41,35 +45,48 @@ def shares_of(broker):
     return [connection.share for connection in broker._server.nodes[0].connections._open]
 
 
-def test_a_flood_waits_behind_itself_and_others_are_served_at_once(broker, heavy):
+@pytest.fixture
+def lines_stand_still(broker, monkeypatch):
+    """Nobody's turn comes until ``lines_go_on`` is called: only who is served at once gets an answer."""
+    monkeypatch.setattr(broker._server.turns, "_plan", lambda: None)
+    # However slow the machine is: the honest client stays one that has used little.
+    monkeypatch.setattr(broker._server.turns.share("User:honest"), "credit", 1e9)
+    monkeypatch.setattr(turns, "FIRST_SECONDS", 60.0)
+
+
+def lines_go_on(broker, monkeypatch):
+    monkeypatch.undo()
+    broker._call(broker._server.turns._plan)
+
+
+def test_a_flood_waits_behind_itself_and_others_are_served_at_once(broker, heavy, lines_stand_still, monkeypatch):
     count = 200
     hostile = [Address(broker.bootstrap, "mallory").connect() for _ in range(4)]
     with Address(broker.bootstrap, "honest").connect() as honest:
         for client in hostile:
             client.wire.send(client.frame(EVERYTHING, 12) * (count // 4))
-        eventually(lambda: len(broker._server.turns) > 0, "the flood is in line")
+        eventually(lambda: len(broker._server.turns) >= 4, "the flood is in line")
         for _ in range(5):
             assert honest.metadata("many").topics[0].name == "many"
-            assert len(broker._server.turns) > 0, "the flood still waits"
+    lines_go_on(broker, monkeypatch)
     for client in hostile:
         for _ in range(count // 4):
             assert len(client.receive(EVERYTHING, 12, 60).topics[0].partitions) == 200
         client.close()
 
 
-def test_a_flood_that_waits_in_line_is_not_read_any_further(broker, heavy, monkeypatch):
-    monkeypatch.setattr(broker._server.turns, "_plan", lambda: None)
+def test_a_flood_that_waits_in_line_is_not_read_any_further(broker, heavy, lines_stand_still, monkeypatch):
+    earlier = set(broker._server.nodes[0].connections._open)
     with Address(broker.bootstrap, "mallory").connect() as hostile:
-        (connection,) = [each for each in broker._server.nodes[0].connections._open if each.share is heavy]
+        (connection,) = set(broker._server.nodes[0].connections._open) - earlier
         hostile.wire.send(hostile.frame(EVERYTHING, 12) * 10)
         eventually(lambda: len(connection._waiting) == 10, "the first requests wait")
         hostile.wire.send(hostile.frame(EVERYTHING, 12) * MAX_WAITING_FRAMES)
         eventually(lambda: not connection.is_reading, "no more is read")
-    monkeypatch.undo()
-    broker._call(broker._server.turns._plan)
+    lines_go_on(broker, monkeypatch)
 
 
-def test_fetches_that_one_write_wakes_are_answered_in_the_share_of_their_client(broker, heavy, monkeypatch):
+def test_fetches_that_one_write_wakes_are_answered_in_the_share_of_their_client(broker, heavy, request, monkeypatch):
     wanted = fetch_request({("many", 0): 0}, min_bytes=1, max_wait_ms=60_000)
     parked = [Address(broker.bootstrap, "mallory").connect() for _ in range(5)]
     with Address(broker.bootstrap, "honest").connect() as honest:
@@ -77,12 +94,11 @@ def test_fetches_that_one_write_wakes_are_answered_in_the_share_of_their_client(
             client.send(wanted, 12)
         waiters = broker._server.cluster.partition("many", 0).waiters
         eventually(lambda: len(waiters) == 5, "all wait for records")
-        monkeypatch.setattr(broker._server.turns, "_plan", lambda: None)
+        request.getfixturevalue("lines_stand_still")
         assert honest.produce("many", batch_of(b"x")).error_code == 0
         eventually(lambda: len(broker._server.turns) == 5, "they are woken and wait for their turn")
         assert honest.metadata("many").topics[0].name == "many"
-    monkeypatch.undo()
-    broker._call(broker._server.turns._plan)
+    lines_go_on(broker, monkeypatch)
     for client in parked:
         assert client.receive(wanted, 12, 60).responses[0].partitions[0].records
         client.close()
