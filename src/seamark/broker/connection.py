@@ -46,6 +46,8 @@ class Connection(asyncio.Protocol):
         self.session = node.security.new_session()
         self.peer_host = ""
         self.peer_port = 0
+        # As the client called itself last.
+        self.client_id = ""
         # The address that the client connected to, for answers on a listener that is bound to all of them.
         self.local_host = ""
         # All on the machine's own clock: clients do not know of the time that tests add.
@@ -209,9 +211,8 @@ class Connection(asyncio.Protocol):
         command, context = found
         if not session.may_call(context.endpoint.api.name):
             return False
-        began = self.last_active = now - clock.ahead
-        mark = node.turns.begin(self.share, began)
-        if mark is None:
+        self.last_active = now - clock.ahead
+        if not node.turns.admit_short(self.share, self.last_active):
             return False
         self._current = context
         try:
@@ -220,8 +221,6 @@ class Connection(asyncio.Protocol):
             self.tell_bug("a repeated commit failed")
             if not context.is_answered:
                 context.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        finally:
-            node.turns.end(self.share, began, mark)
         return True
 
     def _serve_waiting(self) -> None:
@@ -291,7 +290,7 @@ class Connection(asyncio.Protocol):
             self.node.connections.know(self)
             principal = self.session.principal
             self.share = (
-                Share(f"{self.peer_host}:{self.peer_port}", self.peer_host)
+                Share(f"{self.peer_host}:{self.peer_port}", f"{self.client_id} at {self.peer_host}")
                 if principal == ANONYMOUS
                 else self.node.turns.share(principal)
             )
@@ -313,6 +312,7 @@ class Connection(asyncio.Protocol):
 
     def begin(self, context: RequestContext) -> None:
         self._current = context
+        self.client_id = context.client_id
 
     def answered(self, context: RequestContext, pieces: list[Any], size: int) -> None:
         """The current request has its answer: send it and go on with the next."""

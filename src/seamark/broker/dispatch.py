@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.broker import handlers
 from seamark.broker.context import LONG_REQUEST_BYTES, RequestContext
-from seamark.broker.turns import Rest, Steps
+from seamark.broker.turns import Rest, Steps, Wait
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.apis import Api, api_named
@@ -43,6 +43,8 @@ READ_AT_ONCE_BYTES = 1 << 12
 _MAX_HEADER_TAGS = 100
 
 Frame = bytes | memoryview
+# What a handler does for an answer, a little at a time; the result is the answer, or None if it comes later.
+AnswerSteps = Generator[Wait | None, None, Message | None]
 
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
@@ -55,7 +57,8 @@ class Handler(Protocol):
     ``API``      Kafka's name of the API
     ``VERSIONS`` the versions it is advertised in; ``VERSIONS_WITH_ZOOKEEPER``, where a handler has it, those of a
                  broker that keeps offsets of old clients in ZooKeeper
-    ``handle``   answers at once, or returns None and lets ``context.reply`` be called later
+    ``handle``   answers at once, or returns None and lets ``context.reply`` be called later; where there may be much
+                 to do, it returns a generator of steps instead, whose result is one of these
     ``refuse``   the response in which everything that was asked for has this error
     ``HAS_LONG_ANSWERS``  optional: a short request may be answered at length, so answers are written in slices
     ``MAX_ELEMENTS``      optional: what a request may hold, if not ``MAX_REQUEST_ELEMENTS``
@@ -63,7 +66,7 @@ class Handler(Protocol):
 
     API: str
     VERSIONS: str
-    handle: Callable[[Any, Any, RequestContext], Message | None]
+    handle: Callable[[Any, Any, RequestContext], Message | AnswerSteps | None]
     refuse: Callable[[Any, int, ErrorCode], Message]
 
 
@@ -155,9 +158,10 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
         return
     node.turns.api = key
     if version not in endpoint.used:
-        # Decoders and encoders are compiled when they are needed.
+        # Decoders and encoders are compiled when they are needed. A large request takes its time by itself.
         endpoint.used.add(version)
-        node.turns.note_first_use()
+        if len(frame) <= READ_AT_ONCE_BYTES:
+            node.turns.note_first_use()
     context = RequestContext(connection, endpoint, version, correlation_id, client_id, now, len(frame))
     connection.begin(context)
     if len(frame) > READ_AT_ONCE_BYTES:
@@ -217,16 +221,32 @@ def run(node: Node, request: Message, context: RequestContext) -> None:
         context.request = request
     try:
         response = handler.handle(node, request, context)
+        if isinstance(response, Message):
+            context.reply(response)
+        elif response is not None:
+            context.take_turns(_answer_in_steps(node, request, context, response))
+    except Exception as error:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
+        _answer_failure(node, request, context, error)
+
+
+def _answer_in_steps(node: Node, request: Message, context: RequestContext, steps: AnswerSteps) -> Steps:
+    try:
+        response = yield from steps
         if response is not None:
             context.reply(response)
-    except StorageFailed as error:
+    except Exception as error:  # noqa: BLE001 - as in ``run``
+        _answer_failure(node, request, context, error)
+
+
+def _answer_failure(node: Node, request: Message, context: RequestContext, error: Exception) -> None:
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if isinstance(error, StorageFailed):
         node.server.note_failure(context.endpoint.api.name, error)
-        if not context.is_answered:
-            answer_refused(request, context, ErrorCode.KAFKA_STORAGE_ERROR)
-    except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
         context.connection.tell_bug(f"{context.endpoint.api.name} version {context.version} failed")
-        if not context.is_answered:
-            answer_refused(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not context.is_answered:
+        answer_refused(request, context, code)
 
 
 def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -> None:

@@ -83,6 +83,11 @@ class GroupRuntime(NodePart):
     def partition_for(self, group_id: str) -> int:
         return self.coordinator.partition_for(group_id)
 
+    def stored_partitions(self, group_id: str) -> list[tuple[str, int]]:
+        """The topics and partitions of which the group has offsets here."""
+        group = self.coordinator.shard(self.partition_for(group_id)).groups.get(group_id)
+        return [] if group is None else list(group.offsets)
+
     @property
     def is_loading(self) -> bool:
         """Whether a partition is being loaded, held ones apart."""

@@ -51,10 +51,7 @@ def plan_topic(
 
     ``beside`` has the names of topics that are planned with it, by what metrics make of them.
     """
-    check_name(name)
-    if name in cluster.topics:
-        raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
-    check_collision(name, cluster.topics_by_metric_name)
+    check_new_name(cluster, name)
     check_collision(name, beside or {})
     if assignments:
         if partition_count != -1 or replication_factor != -1:
@@ -66,6 +63,14 @@ def plan_topic(
     else:
         replicas = _spread(cluster, name, partition_count, replication_factor)
     return TopicPlan(name, replicas, parse_topic_configs(configs))
+
+
+def check_new_name(cluster: Cluster, name: str) -> None:
+    """Refuse a name that no new topic can have."""
+    check_name(name)
+    if name in cluster.topics:
+        raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
+    check_collision(name, cluster.topics_by_metric_name)
 
 
 def _spread(cluster: Cluster, name: str, partition_count: int, replication_factor: int) -> list[list[int]]:
@@ -200,32 +205,33 @@ def create_checked(
 
 
 def create_automatically(cluster: Cluster, names: Iterable[str]) -> dict[str, ErrorCode]:
-    """Make topics that a client asked about, with the broker's defaults; of those that are not made, why.
+    """Make topics that a client asked about, with the broker's defaults; what each that was missing is answered with.
 
-    Those that are too many for one request are LEADER_NOT_AVAILABLE, upon which every client asks again. A topic that
-    has more partitions by default than a request may make is made alone.
+    Those that are made are UNKNOWN_TOPIC_OR_PARTITION, and those that are too many for one request
+    LEADER_NOT_AVAILABLE; upon both every client asks again. A topic that has more partitions by default than a request
+    may make is made alone.
     """
-    refused: dict[str, ErrorCode] = {}
+    codes: dict[str, ErrorCode] = {}
     plans: list[TopicPlan] = []
     beside: dict[str, str] = {}
     count = 0
     each = cluster.settings["num.partitions"]
     for name in names:
+        codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if count and count + each > MOST_MADE_BY_METADATA:
-            refused[name] = ErrorCode.LEADER_NOT_AVAILABLE
-            continue
-        try:
-            if name == OFFSETS_TOPIC:
-                cluster.create_offsets_topic()
-                continue
-            plan = plan_topic(cluster, name, -1, -1, {}, {}, beside)
-            check_room(cluster, count + len(plan.replicas))
-        except RequestRefused as refusal:
-            refused[name] = refusal.code
-        else:
-            plans.append(plan)
-            beside[metric_name(name)] = name
-            count += len(plan.replicas)
+            codes[name] = ErrorCode.LEADER_NOT_AVAILABLE
+        elif name == OFFSETS_TOPIC:
+            cluster.create_offsets_topic()
+        elif name not in cluster.topics:
+            try:
+                plan = plan_topic(cluster, name, -1, -1, {}, {}, beside)
+                check_room(cluster, count + len(plan.replicas))
+            except RequestRefused as refusal:
+                codes[name] = refusal.code
+            else:
+                plans.append(plan)
+                beside[metric_name(name)] = name
+                count += len(plan.replicas)
     if plans:
         create_planned(cluster, plans)
-    return refused
+    return codes

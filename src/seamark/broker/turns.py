@@ -37,8 +37,12 @@ LONG_STEP_SECONDS = 0.003
 REST_FACTOR = 200
 # Below the session timeout of Kafka's clients, so that a member stays in its group.
 MOST_REST_SECONDS = 30.0
-# What long steps of a share may come to in a while, in sum; the first use of an API does not count if it is not longer.
-ALLOWED_SECONDS = 0.1
+# What long steps of a share may come to in a while, in sum.
+ALLOWED_SECONDS = 0.03
+# The first use of an API does not count if it is not longer.
+FIRST_USE_SECONDS = 0.1
+# What a short request is charged.
+_SHORT_SECONDS = 0.00002
 # For so long after another share was served nobody is alone.
 _COMPANY_SECONDS = 1.0
 # The while in which long steps are added up.
@@ -73,7 +77,8 @@ class Work(Protocol):
 class Share:
     """One user of the loop; ``name`` is for the log.
 
-    Connections of one host on which nobody logs in are one ``party``: a client has several. The broker is none.
+    Connections of one host and client id on which nobody logs in are one ``party``: a client has several. The broker is
+    none.
     """
 
     __slots__ = (
@@ -219,6 +224,20 @@ class Turns:
         self._slice_ends = now + FIRST_SECONDS
         self._is_first_use = False
         return mark
+
+    def admit_short(self, share: Share, now: float) -> bool:
+        """As ``begin`` and ``end`` in one, for a request that is known to be short: it is not timed."""
+        if share.credit <= 0:
+            share.refill(now)
+            if share.credit <= 0 and self._is_with_others(share, now):
+                return False
+        share.credit -= _SHORT_SECONDS
+        if share is not self._latest:
+            self._take_note_of(share)
+        self._latest_at = now
+        if share.party:
+            self._party_at = now
+        return True
 
     def end(self, share: Share, began: float, mark: float) -> None:
         """The share has been served since ``began``."""
@@ -371,7 +390,7 @@ class Turns:
 
     def _look_at(self, share: Share, began: float, step_seconds: float) -> None:
         """A step is over that took that much longer than a slice may."""
-        if step_seconds <= LONG_STEP_SECONDS or (self._is_first_use and step_seconds <= ALLOWED_SECONDS):
+        if step_seconds <= LONG_STEP_SECONDS or (self._is_first_use and step_seconds <= FIRST_USE_SECONDS):
             return
         now = time.monotonic()
         if now >= share.long_until:

@@ -53,6 +53,8 @@ class JoinGroup:
     client_id: str = ""
     client_host: str = ""
     reason: str | None = None
+    # Who is logged in; empty where nobody has to.
+    principal: str = ""
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:

@@ -158,6 +158,7 @@ def _add_member(
         command.effective_rebalance_timeout_ms,
         command.session_timeout_ms,
         protocols,
+        principal=command.principal,
     )
     member.is_new = True
     if group.initial_delay is not None:
@@ -177,5 +178,6 @@ def _update_member(
     group.change_protocols(member, protocols)
     member.rebalance_timeout_ms = command.effective_rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
+    member.principal = command.principal
     member.join_token = token
     group.waiting_joins += 1

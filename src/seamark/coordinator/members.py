@@ -28,6 +28,7 @@ class Member:
         "is_new",
         "join_token",
         "member_id",
+        "principal",
         "protocols",
         "rebalance_timeout_ms",
         "session_deadline_ms",
@@ -45,8 +46,11 @@ class Member:
         session_timeout_ms: int,
         protocols: Protocols,
         assignment: bytes = b"",
+        principal: str = "",
     ) -> None:
         self.member_id = member_id
+        # Who is logged in; not known of a member that was loaded.
+        self.principal = principal
         self.instance_id = instance_id
         self.client_id = client_id
         self.client_host = client_host
@@ -59,6 +63,11 @@ class Member:
         self.sync_token: Token | None = None
         self.session_deadline_ms = NEVER_MS
         self.armed_ms = NEVER_MS
+
+    @property
+    def owner(self) -> str:
+        """Who answers for what the member holds."""
+        return self.principal or self.client_host
 
     @property
     def is_static(self) -> bool:

@@ -50,6 +50,7 @@ def replace_static_member(
     group.change_protocols(member, protocols)
     member.client_id = command.client_id
     member.client_host = command.client_host
+    member.principal = command.principal
     member.session_timeout_ms = command.session_timeout_ms
     member.rebalance_timeout_ms = command.effective_rebalance_timeout_ms
     # From here on it has an id to send heartbeats with, whatever the replaced one was.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,17 @@ from seamark.coordinator.replies import CommitReply, FetchReply
 from seamark.storage.settings import Durability
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.records import read_records
+
+
+def finished(answer: Any) -> Any:
+    """What a handler answers, whether it works in steps or not."""
+    if not isinstance(answer, Generator):
+        return answer
+    while True:
+        try:
+            next(answer)
+        except StopIteration as end:
+            return end.value
 
 
 class Asker:

@@ -20,6 +20,7 @@ from seamark.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.unit.broker.group_harness import finished
 
 ENDPOINT = load_endpoints()[8]
 VERSIONS = range(1, 10)
@@ -90,7 +91,7 @@ def commit(sink: Sink, frame: bytes) -> Any:
         0.0,
         len(frame) - 4,  # type: ignore[arg-type]
     )
-    assert offset_commit.handle(sink.node, decoded, context) is None
+    assert finished(offset_commit.handle(sink.node, decoded, context)) is None
     return sink.submitted[-1]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -33,7 +32,7 @@ from seamark.wire.messages.offset_delete import OffsetDeleteResponse
 from seamark.wire.schema import Message, Versions
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
 from tests.conformance.differential.script import build, plain
-from tests.unit.broker.group_harness import World
+from tests.unit.broker.group_harness import World, finished
 
 HANDLERS = [
     consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat,
@@ -53,7 +52,7 @@ class Context:
         self.finish: Any = None
         self.answer: Message | None = None
         self._rights = rights
-        session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed)
+        session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed, principal="User:c")
         listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
         self.connection = SimpleNamespace(
             session=session,
@@ -68,10 +67,6 @@ class Context:
         return self._rights is None or (operation.name, resource_type.name, name) in self._rights
 
     may = _is_allowed
-
-    def take_turns(self, steps: Iterable[None]) -> None:
-        for _ in steps:
-            pass
 
     def reply_value(self, value: Any) -> None:
         assert self.answer is None
@@ -95,7 +90,7 @@ def ask(
     """The answer as plain values, after it went through the codec of its version."""
     context = Context(version, rights)
     request = build(api_named(handler.API).request, values)
-    answer = handler.handle(world.cluster.nodes[0], request, context)
+    answer = finished(handler.handle(world.cluster.nodes[0], request, context))
     if answer is None:
         world.timers.fire_due()
         world.settle()
@@ -176,6 +171,40 @@ def test_each_group_of_a_fetch_has_its_own_error_in_the_order_of_the_request(wor
         ("g", 0),
         ("y", GROUP_DENIED),
     ]
+
+
+def test_a_fetch_of_very_many_partitions_is_asked_for_in_portions(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:  # A32
+    monkeypatch.setattr(offset_fetch, "_PARTITIONS_AT_ONCE", 10)
+    world.create_topic("wide", 25)
+    offsets = [(each, 100 + each, -1, "") for each in range(25)]
+    world.ask(CommitOffsets("g", [("t", [(0, 1, -1, ""), (1, 2, -1, "")]), ("wide", offsets)]))  # type: ignore[list-item]
+    world.settle()
+    runtime = world.groups[0]
+    asked: list[int] = []
+    submit = runtime.submit
+
+    def noting(command: Any, asker: Any) -> None:
+        asked.append(sum(len(partitions) for _, partitions in command.topics))
+        submit(command, asker)
+
+    monkeypatch.setattr(runtime, "submit", noting)
+    expected = [("t", [(0, 1), (1, 2)]), ("wide", [(each, 100 + each) for each in range(25)])]
+    rights = DESCRIBE_G | {("DESCRIBE", "TOPIC", name) for name in ("t", "wide")}
+    for named in ({"t": [0, 1], "wide": list(range(25))}, None):
+        for allowed in (None, rights):
+            asked.clear()
+            answer = ask(world, offset_fetch, 5, allowed, **fetch_fields("g", 5, named))
+            assert max(asked) == 10
+            assert sum(asked) == 27
+            found = [
+                (topic["name"], [(each["partition_index"], each["committed_offset"]) for each in topic["partitions"]])
+                for topic in answer["topics"]
+            ]
+            assert found == expected
+    hidden = ask(world, offset_fetch, 5, rights - {("DESCRIBE", "TOPIC", "t")}, **fetch_fields("g", 5, None))
+    assert [topic["name"] for topic in hidden["topics"]] == ["wide"]
 
 
 def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: World) -> None:  # A32
@@ -346,9 +375,9 @@ def test_an_offset_delete_that_is_refused_on_its_way_answers_the_refusal_alone(w
     request = build(
         api_named("OffsetDelete").request, {"group_id": "g", "topics": [{"name": "wide", "partitions": partitions}]}
     )
-    assert offset_delete.handle(world.cluster.nodes[0], request, context) is None  # type: ignore[arg-type]
+    assert finished(offset_delete.handle(world.cluster.nodes[0], request, context)) is None  # type: ignore[arg-type]
     world.ask(DeleteGroups(["g"]))
     world.settle()
-    assert context.answer == OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE) or (
-        context.answer == OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    )
+    assert isinstance(context.answer, OffsetDeleteResponse)
+    assert context.answer.error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_ID_NOT_FOUND)
+    assert not len(context.answer.topics)

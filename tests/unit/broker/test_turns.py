@@ -114,6 +114,19 @@ def test_who_has_used_much_waits_until_it_may_again(clock, loop, scheduler):
     assert scheduler.begin(share, clock.now) is not None
 
 
+def test_short_requests_are_charged_too(clock, loop, scheduler):
+    share = scheduler.share("a")
+    share.refill(clock.now)
+    scheduler.run(scheduler.share("b"), steps("b", 1, clock, []))
+    served = 0
+    while scheduler.admit_short(share, clock.now):
+        served += 1
+    assert 500 < served < 5000
+    assert scheduler.begin(share, clock.now) is None
+    clock.now += 1.0
+    assert scheduler.admit_short(share, clock.now)
+
+
 def test_a_turn_of_the_loop_ends_after_a_moment_and_shares_take_turns(clock, loop, scheduler):
     done: list[str] = []
     for name in "ab":
@@ -209,14 +222,14 @@ def test_beyond_its_allowance_of_long_steps_a_share_rests_while_others_are_serve
     scheduler = Turns(loop, lambda share, step, rest: rests.append((share.name, step, rest)))
     done: list[str] = []
     hostile = heavy(scheduler, clock, "hostile")
-    scheduler.add(hostile, rester(hostile, 0.015, clock, done))
+    scheduler.add(hostile, rester(hostile, 0.005, clock, done))
     while not rests:
         scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, done))
         loop.turn()
     assert done.count("hostile") == 7, "six are within the allowance"
     assert rests[0][0] == "hostile"
     rest = rests[0][2]
-    assert 2.8 < rest <= 3
+    assert 0.8 < rest <= 1
     clock.now += rest - 0.1
     loop.turn()
     assert done.count("hostile") == 7

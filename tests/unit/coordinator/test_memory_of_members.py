@@ -93,6 +93,35 @@ def test_the_largest_members_leave_when_all_hold_too_much(monkeypatch):
     assert any(line.event == "members_too_large" and "had to leave" in line.text for line in driver.lines)
 
 
+def test_members_of_the_principal_that_holds_most_leave_first(monkeypatch):
+    driver = Driver()
+    honest = driver.send_join(protocols=[("range", bytes(20_000))], principal="User:honest")
+    monkeypatch.setattr(member_bytes, "MAX_BYTES", 100_000)
+    hostile = [driver.send_join(group_id=f"h{number}", principal="User:mallory") for number in range(200)]
+    assert not all(driver.is_waiting(token) for token in hostile)
+    assert driver.is_waiting(honest), "one large member against many small ones that hold more"
+
+
+def test_members_leave_a_few_at_a_time(monkeypatch):
+    driver = Driver()
+    for number in range(300):
+        driver.send_join(group_id=f"h{number}")
+    held = driver.shard._state.member_bytes
+    monkeypatch.setattr(member_bytes, "MAX_BYTES", held.at_most)
+
+    def count() -> int:
+        return sum(len(group.members) for group in driver.shard.groups.values())
+
+    before = count()
+    driver.send_join(group_id="one more")
+    assert before - 60 < count() < before - 40
+    driver.leave(next(iter(driver.group("h240").members)), group_id="h240")
+    for number in range(3):
+        driver.send_join(group_id=f"more {number}")
+    assert count() < before * 0.8
+    assert held.at_most <= member_bytes.MAX_BYTES * 0.8
+
+
 def test_of_members_alike_those_that_are_silent_leave(monkeypatch):
     driver = Driver(Settings(initial_rebalance_delay_ms=0))
     silent = [driver.send_join(group_id="silent") for _ in range(20)]

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.coordinator import commands
 from seamark.coordinator.replies import DeleteGroupsReply
 from seamark.wire.error_codes import ErrorCode
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 API = "DeleteGroups"
 VERSIONS = "0-2"
-_GROUPS_PER_STEP = 500
+_GROUPS_PER_STEP = 100
 
 Result = tuple[str | None, ErrorCode]
 
 
-def handle(node: Node, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse | None:
+def handle(
+    node: Node, request: DeleteGroupsRequest, context: RequestContext
+) -> Generator[None, None, DeleteGroupsResponse | None]:
     allowed: list[str | None] = []
     denied: list[Result] = []
     for group_id in dict.fromkeys(request.groups_names):
@@ -34,10 +37,11 @@ def handle(node: Node, request: DeleteGroupsRequest, context: RequestContext) ->
             allowed.append(group_id)
         else:
             denied.append((group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        yield
     if not allowed:
         return _response(denied)
     context.finish = _response
-    context.take_turns(_Deletion(allowed, denied, context).steps(node))
+    yield from _Deletion(allowed, denied, context).steps(node)
     return None
 
 
@@ -66,9 +70,11 @@ class _Deletion:
 
 
 def _response(results: list[Result]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[DeleteGroupsResponseResult(group_id=group_id or "", error_code=code) for group_id, code in results]
-    )
+    return DeleteGroupsResponse(results=lazily(_result, results))
+
+
+def _result(result: Result) -> DeleteGroupsResponseResult:
+    return DeleteGroupsResponseResult(group_id=result[0] or "", error_code=result[1])
 
 
 def refuse(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:  # noqa: ARG001

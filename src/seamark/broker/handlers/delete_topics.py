@@ -33,14 +33,15 @@ def handle(node: Node, request: DeleteTopicsRequest, context: RequestContext) ->
     if not node.settings["delete.topic.enable"]:
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         return refuse(request, context.version, code)
-    if len(_wanted(request, context.version)) > MOST_CHANGES:
+    wanted = _wanted(request, context.version)
+    if len(wanted) > MOST_CHANGES:
         refusal = TooManyChanges()
         response = refuse(request, context.version, refusal.code)
         for refused in response.responses:
             refused.error_message = refusal.reason
         return response
-    asked = list({(each.name, each.topic_id): each for each in _wanted(request, context.version)}.values())
-    counts = Counter(each.name or each.topic_id for each in _wanted(request, context.version))
+    asked = list({(each.name, each.topic_id): each for each in wanted}.values())
+    counts = Counter(each.name or each.topic_id for each in wanted)
     answers: list[DeleteTopicsResponseTopic] = []
     found: list[tuple[DeleteTopicsRequestTopic, Topic]] = []
     for each in asked:

@@ -4,6 +4,7 @@ error. A group that is named more than once is answered once: its members may be
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,9 @@ _OPERATIONS = 3
 _GROUP_NOT_FOUND = 6
 
 
-def handle(node: Node, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+def handle(
+    node: Node, request: DescribeGroupsRequest, context: RequestContext
+) -> Generator[None, None, DescribeGroupsResponse]:
     allowed: list[str | None] = []
     denied: list[DescribedGroup] = []
     for group_id in dict.fromkeys(request.groups):
@@ -39,6 +42,7 @@ def handle(node: Node, request: DescribeGroupsRequest, context: RequestContext) 
             allowed.append(group_id)
         else:
             denied.append(DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        yield
     version = context.version
     found = described(node.groups, allowed, missing_is_error=version >= _GROUP_NOT_FOUND)
     groups = (_group(group, version) for group in chain(denied, found))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.security_sessions import ANONYMOUS
 from seamark.broker.slices import lazily
 from seamark.coordinator import commands
 from seamark.coordinator.replies import JoinedMember, JoinReply
@@ -35,6 +36,7 @@ def handle(node: Node, request: JoinGroupRequest, context: RequestContext) -> Jo
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     context.finish = partial(_respond, version)
+    principal = context.connection.session.principal
     command = commands.JoinGroup(
         request.group_id,
         request.member_id,
@@ -48,6 +50,7 @@ def handle(node: Node, request: JoinGroupRequest, context: RequestContext) -> Jo
         client_id=context.client_id,
         client_host=context.client_host,
         reason=request.reason,
+        principal="" if principal == ANONYMOUS else principal,
     )
     node.groups.submit(command, context)
     return None

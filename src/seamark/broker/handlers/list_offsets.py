@@ -16,7 +16,7 @@ from seamark.broker.operations import Operation, ResourceType
 from seamark.broker.partition import Partition
 from seamark.broker.reading_thread import beside
 from seamark.broker.slices import lazily
-from seamark.broker.turns import Steps, Wait
+from seamark.broker.turns import Wait
 from seamark.storage.errors import CorruptBatch, LogError, TornTail
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.list_offsets import (
@@ -42,27 +42,27 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
-def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> None:
-    context.take_turns(_steps(node, request, context))
-
-
-def _steps(node: Node, request: ListOffsetsRequest, context: RequestContext) -> Steps:
+def handle(
+    node: Node, request: ListOffsetsRequest, context: RequestContext
+) -> Generator[Wait | None, None, ListOffsetsResponse | None]:
     """Look up times, which may take long, and then answer."""
     looked_up: dict[tuple[str, int], ListOffsetsResponsePartition] = {}
+    counts: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
-        if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-            for each in topic.partitions:
-                place = topic.name, each.partition_index
-                if (each.timestamp < 0 and each.timestamp != MAX_TIMESTAMP) or place in looked_up:
-                    continue
-                partition = node.cluster.partition(*place)
-                if partition is not None and not _refusal(node, partition, each, context.version):
-                    looked_up[place] = yield from _look_up_time(node, partition, each.timestamp)
-                    yield None
-                    if not context.connection.is_open:
-                        return
+        is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        for each in topic.partitions:
+            place = topic.name, each.partition_index
+            counts[place] += 1
+            yield None
+            if (each.timestamp < 0 and each.timestamp != MAX_TIMESTAMP) or place in looked_up or not is_allowed:
+                continue
+            partition = node.cluster.partition(*place)
+            if partition is not None and not _refusal(node, partition, each, context.version):
+                looked_up[place] = yield from _look_up_time(node, partition, each.timestamp)
+                if not context.connection.is_open:
+                    return None
         yield None
-    context.reply(_response(node, request, context, looked_up))
+    return _response(node, request, context, looked_up, counts)
 
 
 def _response(
@@ -70,9 +70,8 @@ def _response(
     request: ListOffsetsRequest,
     context: RequestContext,
     looked_up: dict[tuple[str, int], ListOffsetsResponsePartition],
+    counts: Counter[tuple[str, int]],
 ) -> ListOffsetsResponse:
-    counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-
     def answer(topic: ListOffsetsRequestTopic) -> ListOffsetsResponseTopic:
         is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
 

@@ -8,6 +8,7 @@ not see is TOPIC_AUTHORIZATION_FAILED when named and left out when all are asked
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,13 @@ from seamark.broker.operations import (
 from seamark.broker.partition import NO_LEADER, Partition
 from seamark.broker.refusals import RequestRefused
 from seamark.broker.slices import counted_lazily, lazily
-from seamark.broker.topic_rules import create_automatically
+from seamark.broker.topic_rules import MOST_MADE_BY_METADATA, check_new_name, create_automatically
 from seamark.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from seamark.storage.errors import StorageFailed
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -42,29 +44,62 @@ API = "Metadata"
 VERSIONS = "0-13"
 HAS_LONG_ANSWERS = True
 MAX_ELEMENTS = 1 << 17
+_TOPICS_BY_ID = 12
 
 
-def handle(node: Node, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    cluster = node.cluster
+def handle(
+    node: Node, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Generator[None, None, MetadataResponse]:
     wanted = request.topics
     if wanted is None or (context.version == 0 and not wanted):
-        visible = list(cluster.topics.values())
-        if not context.connection.session.is_unrestricted:
-            visible = [each for each in visible if context.may(Operation.DESCRIBE, ResourceType.TOPIC, each.name)]
-        topics = lazily(lambda topic: _describe(topic, request, context), visible)
-    else:
-        if any(each.name is None and context.version < 12 for each in wanted):
+        return _describe_all(node, request, context)
+    if not wanted:
+        return _respond(node, request, context, [])
+    return _describe_named(node, request, context, wanted)
+
+
+def _describe_all(
+    node: Node, request: MetadataRequest, context: RequestContext
+) -> Generator[None, None, MetadataResponse]:
+    visible = list(node.cluster.topics.values())
+    if not context.connection.session.is_unrestricted:
+        every, visible = visible, []
+        for topic in every:
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                visible.append(topic)
+            yield
+    return _respond(node, request, context, lazily(lambda topic: _describe(topic, request, context), visible))
+
+
+def _describe_named(
+    node: Node, request: MetadataRequest, context: RequestContext, wanted: list[MetadataRequestTopic]
+) -> Generator[None, None, MetadataResponse]:
+    # What is named twice is answered once.
+    names: dict[str, None] = {}
+    ids: dict[bytes, None] = {}
+    for each in wanted:
+        if each.name is not None:
+            names[each.name] = None
+        elif context.version < _TOPICS_BY_ID:
             return refuse(request, context.version, ErrorCode.INVALID_REQUEST)
-        names = list(dict.fromkeys(each.name for each in wanted if each.name is not None))
-        ids = list(dict.fromkeys(each.topic_id for each in wanted if each.name is None))
-        missing = _create_missing(node, names, request, context)
-        topics = counted_lazily(
-            len(names) + len(ids),
-            chain(
-                (_find_by_name(node, name, missing.get(name), request, context) for name in names),
-                (_find_by_id(node, topic_id, request, context) for topic_id in ids),
-            ),
-        )
+        else:
+            ids[each.topic_id] = None
+        yield
+    missing = yield from _create_missing(node, names, request, context)
+    topics = counted_lazily(
+        len(names) + len(ids),
+        chain(
+            (_find_by_name(node, name, missing.get(name), request, context) for name in names),
+            (_find_by_id(node, topic_id, request, context) for topic_id in ids),
+        ),
+    )
+    return _respond(node, request, context, topics)
+
+
+def _respond(
+    node: Node, request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    cluster = node.cluster
     response = MetadataResponse(
         brokers=[_broker(each, context) for each in cluster.running_nodes],
         cluster_id=cluster.cluster_id,
@@ -87,25 +122,34 @@ def _broker(node: Node, context: RequestContext) -> MetadataResponseBroker:
 
 
 def _create_missing(
-    node: Node, names: list[str], request: MetadataRequest, context: RequestContext
-) -> dict[str, ErrorCode]:
+    node: Node, names: Iterable[str], request: MetadataRequest, context: RequestContext
+) -> Generator[None, None, dict[str, ErrorCode]]:
     """Make the topics that are missing, if the client wants and may; the error of each that was missing."""
     cluster = node.cluster
     if not (request.allow_auto_topic_creation and node.settings["auto.create.topics.enable"]):
         return {}
     may_create_any = context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     codes: dict[str, ErrorCode] = {}
+    made: list[str] = []
     for name in names:
+        yield
         if name in cluster.topics or not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             continue
-        is_allowed = may_create_any or context.may(Operation.CREATE, ResourceType.TOPIC, name)
-        codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    wanted = [name for name, code in codes.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if not (may_create_any or context.may(Operation.CREATE, ResourceType.TOPIC, name)):
+            codes[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
+        try:
+            check_new_name(cluster, name)
+        except RequestRefused as refusal:
+            codes[name] = refusal.code
+            continue
+        codes[name] = ErrorCode.LEADER_NOT_AVAILABLE
+        if len(made) < MOST_MADE_BY_METADATA:
+            made.append(name)
     try:
-        codes.update(create_automatically(cluster, wanted))
+        codes.update(create_automatically(cluster, made))
     except StorageFailed as error:
         node.server.note_failure(context.endpoint.api.name, error)
-        codes.update(dict.fromkeys(wanted, ErrorCode.LEADER_NOT_AVAILABLE))
     return codes
 
 
@@ -172,10 +216,8 @@ def _describe_partition(partition: Partition) -> MetadataResponsePartition:
 
 
 def refuse(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataResponse:
-    topics = [
-        MetadataResponseTopic(
-            error_code=code, name=each.name if each.name is not None or version >= 12 else "", topic_id=each.topic_id
-        )
-        for each in request.topics or []
-    ]
-    return MetadataResponse(topics=topics, error_code=code)
+    def refused(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+        name = "" if topic.name is None and version < _TOPICS_BY_ID else topic.name
+        return MetadataResponseTopic(error_code=code, name=name, topic_id=topic.topic_id)
+
+    return MetadataResponse(topics=lazily(refused, request.topics or []), error_code=code)

@@ -9,10 +9,12 @@ commit is stamped with the broker's time, or in v1, as brokers before 4.0 did, w
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.broker.zookeeper_requests import IN_ZOOKEEPER
 from seamark.broker.zookeeper_requests import commit as commit_to_zookeeper
 from seamark.coordinator.commands import CommitOffsets
@@ -37,6 +39,7 @@ VERSIONS_WITH_ZOOKEEPER = "0-9"
 _CLIENT_TIMES = 1
 _GROUP_NOT_FOUND = 9
 _NO_TIME = -1
+_PARTITIONS_PER_STEP = 1000
 _NONE = ErrorCode.NONE
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _REFUSED_BEFORE_THE_GROUP = frozenset({_DENIED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -44,39 +47,41 @@ _REFUSED_BEFORE_THE_GROUP = frozenset({_DENIED, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 Results = list[tuple[str, list[tuple[int, ErrorCode]]]]
 
 
-def handle(node: Node, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse | None:
+def handle(
+    node: Node, request: OffsetCommitRequest, context: RequestContext
+) -> Generator[None, None, OffsetCommitResponse | None]:
     topics = request.topics
     denied: Results = []
     if not context.connection.session.is_unrestricted:
         if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
             return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        topics = [topic for topic in topics if context.may(Operation.READ, ResourceType.TOPIC, topic.name)]
-        if len(topics) < len(request.topics):
-            allowed = {topic.name for topic in topics}
-            denied = [
-                (topic.name, [(each.partition_index, _DENIED) for each in topic.partitions])
-                for topic in request.topics
-                if topic.name not in allowed
-            ]
-            if not topics:
-                return _respond(denied, CommitReply())
+        topics = []
+        for topic in request.topics:
+            if context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+                topics.append(topic)
+            else:
+                denied.append((topic.name, [(each.partition_index, _DENIED) for each in topic.partitions]))
+            yield
+        if denied and not topics:
+            return _respond(denied, CommitReply())
     context.finish = partial(_respond, denied) if denied else respond
     if context.version == IN_ZOOKEEPER:
         commit_to_zookeeper(node, request.group_id, topics, context.reply_value)
         return None
     # Plain tuples do for the coordinator, and making named ones would cost as much as the rest of this.
-    wanted: Any = [
-        (
-            topic.name,
-            [
+    wanted: Any = []
+    for topic in topics:
+        partitions = topic.partitions
+        offsets: list[tuple[int, int, int, str | None]] = []
+        for start in range(0, len(partitions), _PARTITIONS_PER_STEP):
+            offsets += [
                 (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
-                for each in topic.partitions
-            ],
-        )
-        for topic in topics
+                for each in partitions[start : start + _PARTITIONS_PER_STEP]
+            ]
+            yield
         # Kafka's answer does not mention a topic without partitions either.
-        if topic.partitions
-    ]
+        if partitions:
+            wanted.append((topic.name, offsets))
     command = CommitOffsets(
         request.group_id,
         wanted,
@@ -131,21 +136,22 @@ def _respond(denied: Results, reply: CommitReply) -> OffsetCommitResponse:
 
 
 def _response(results: Results) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition, error_code=code)
-                    for partition, code in codes
-                ],
-            )
-            for topic, codes in results
-        ]
-    )
+    return OffsetCommitResponse(topics=lazily(_topic, results))
+
+
+def _topic(result: tuple[str, list[tuple[int, ErrorCode]]]) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(name=result[0], partitions=lazily(_partition, result[1]))
+
+
+def _partition(result: tuple[int, ErrorCode]) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=result[0], error_code=result[1])
 
 
 def refuse(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:  # noqa: ARG001
-    return _response(
-        [(topic.name, [(each.partition_index, code) for each in topic.partitions]) for topic in request.topics]
+    return OffsetCommitResponse(topics=lazily(partial(_refused, code), request.topics))
+
+
+def _refused(code: ErrorCode, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name, partitions=lazily(lambda each: _partition((each.partition_index, code)), topic.partitions)
     )

@@ -7,13 +7,14 @@ if it refuses those behind, the ones before are deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.slices import lazily
 from seamark.coordinator.commands import DeleteOffsets
 from seamark.coordinator.replies import DeleteOffsetsReply
 from seamark.wire.error_codes import ErrorCode
@@ -35,7 +36,9 @@ _PARTITIONS_PER_STEP = 1000
 Results = dict[str, list[tuple[int, ErrorCode]]]
 
 
-def handle(node: Node, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse | None:
+def handle(
+    node: Node, request: OffsetDeleteRequest, context: RequestContext
+) -> Generator[None, None, OffsetDeleteResponse | None]:
     if not context.may(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     refused: Results = {}
@@ -53,6 +56,7 @@ def handle(node: Node, request: OffsetDeleteRequest, context: RequestContext) ->
         if len(missing) < len(partitions):
             unknown = set(missing)
             wanted.append((topic.name, [each for each in partitions if each not in unknown]))
+        yield
     context.finish = _response
     _Deletion(node, request.group_id, wanted, refused, context).begin()
     return None
@@ -97,19 +101,15 @@ def _parts_of(wanted: list[tuple[str, list[int]]]) -> Iterator[list[tuple[str, l
 
 
 def _response(reply: DeleteOffsetsReply) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(
-        error_code=reply.error,
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=topic,
-                partitions=[
-                    OffsetDeleteResponsePartition(partition_index=partition, error_code=code)
-                    for partition, code in codes
-                ],
-            )
-            for topic, codes in reply.topics
-        ],
-    )
+    return OffsetDeleteResponse(error_code=reply.error, topics=lazily(_topic, reply.topics))
+
+
+def _topic(result: tuple[str, list[tuple[int, ErrorCode]]]) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(name=result[0], partitions=lazily(_partition, result[1]))
+
+
+def _partition(result: tuple[int, ErrorCode]) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=result[0], error_code=result[1])
 
 
 def refuse(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:  # noqa: ARG001

@@ -9,7 +9,7 @@ the bytes of its name. Version 0 is read from ZooKeeper where there is one, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from seamark.broker.zookeeper_requests import IN_ZOOKEEPER
 from seamark.broker.zookeeper_requests import fetch as fetch_from_zookeeper
 from seamark.coordinator.commands import FetchOffsets
 from seamark.coordinator.replies import FetchedOffset, FetchReply
+from seamark.portions import portions
 from seamark.wire.error_codes import ErrorCode
 from seamark.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -39,6 +40,8 @@ VERSIONS_WITH_ZOOKEEPER = "0-9"
 HAS_LONG_ANSWERS = True
 MAX_ELEMENTS = 1 << 17
 
+# More partitions of one group are looked up in portions, between which a commit may become visible.
+_PARTITIONS_AT_ONCE = 4096
 _GROUP_ERROR = 2
 _MANY_GROUPS = 8
 _NONE = ErrorCode.NONE
@@ -49,7 +52,9 @@ Wanted = dict[str, list[int]] | None
 Found = list[tuple[str, list[FetchedOffset]]]
 
 
-def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse | None:
+def handle(
+    node: Node, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse | Generator[None, None, None]:
     version = context.version
     finish: Callable[[list[FetchReply]], OffsetFetchResponse]
     asked: list[tuple[str, Topics]]
@@ -62,8 +67,7 @@ def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> 
     if not asked:
         return _respond_many([])
     context.finish = finish
-    context.take_turns(_fetch_all(node, context, asked, request.require_stable))
-    return None
+    return _fetch_all(node, context, asked, request.require_stable)
 
 
 def _fetch_all(
@@ -78,7 +82,7 @@ def _fetch_all(
             yield from _add(merged.setdefault((group_id, False), {}), topics)
     gathering = _Gathering(len(merged), context.reply_value)
     for number, ((group_id, _), wanted) in enumerate(merged.items()):
-        _fetch(node, context, group_id, wanted, require_stable, _Part(gathering, number))
+        yield from _fetch(node, context, require_stable, wanted, _Part(gathering, number, group_id))
         yield
 
 
@@ -111,63 +115,102 @@ class _Gathering:
 
 
 class _Part:
-    """One group of a request: takes out what may not be seen, and adds what was refused before the coordinator."""
+    """One group of a request: puts the portions of its reply together, takes out what may not be seen, and adds what
+    was refused before the coordinator.
+    """
 
-    __slots__ = ("_gathering", "_number", "denied", "may_see")
+    __slots__ = ("_found", "_gathering", "_number", "denied", "group_id", "left", "may_see")
 
-    def __init__(self, gathering: _Gathering, number: int) -> None:
+    def __init__(self, gathering: _Gathering, number: int, group_id: str) -> None:
         self._gathering = gathering
         self._number = number
+        self.group_id = group_id
+        # How many portions have no reply yet.
+        self.left = 1
+        self._found = FetchReply(group_id)
         self.denied: Found = []
         self.may_see: Callable[[str], bool] | None = None
 
     def reply_value(self, reply: FetchReply) -> None:
-        if self.may_see is not None:
-            reply.topics = [each for each in reply.topics if self.may_see(each[0])]
-        if self.denied and reply.error is _NONE:
-            reply.topics += self.denied
-        self._gathering.put(self._number, reply)
+        found = self._found
+        if reply.error is not _NONE:
+            found.error = reply.error
+        may_see, topics = self.may_see, reply.topics
+        if may_see is not None:
+            topics = [each for each in topics if may_see(each[0])]
+        if found.topics and topics and found.topics[-1][0] == topics[0][0]:
+            # A topic of which the last portion had a part.
+            found.topics[-1][1].extend(topics[0][1])
+            topics = topics[1:]
+        found.topics += topics
+        self.left -= 1
+        if not self.left:
+            found.topics = found.topics + self.denied if found.error is _NONE else []
+            self._gathering.put(self._number, found)
 
 
 def _fetch(
-    node: Node, context: RequestContext, group_id: str, asked: Wanted, require_stable: bool, part: _Part
-) -> None:
-    wanted = None if asked is None else [(name, _once(partitions)) for name, partitions in asked.items()]
-    if not context.connection.session.is_unrestricted:
-        if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            part.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-            return
-        may_see = partial(context.may, Operation.DESCRIBE, ResourceType.TOPIC)
-        if wanted is None:
-            part.may_see = may_see
-        else:
-            part.denied = [
-                (name, [_without_offset(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in partitions])
-                for name, partitions in wanted
-                if not may_see(name)
-            ]
-            if part.denied:
-                denied = {name for name, _ in part.denied}
-                wanted = [each for each in wanted if each[0] not in denied]
-    if context.version == IN_ZOOKEEPER:
-        fetch_from_zookeeper(node, group_id, wanted or [], part.reply_value)
+    node: Node, context: RequestContext, require_stable: bool, asked: Wanted, part: _Part
+) -> Generator[None, None, None]:
+    group_id = part.group_id
+    is_restricted = not context.connection.session.is_unrestricted
+    if is_restricted and not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        part.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return
-    node.groups.submit(FetchOffsets(group_id, wanted, require_stable), part)
+    may_see = partial(context.may, Operation.DESCRIBE, ResourceType.TOPIC)
+    if asked is None:
+        stored = node.groups.stored_partitions(group_id)
+        if len(stored) <= _PARTITIONS_AT_ONCE:
+            part.may_see = may_see if is_restricted else None
+            node.groups.submit(FetchOffsets(group_id, None, require_stable), part)
+            return
+        asked = {}
+        for topic, partition in stored:
+            asked.setdefault(topic, []).append(partition)
+            yield
+        if is_restricted:
+            part.may_see = may_see
+        is_restricted = False
+    wanted: list[tuple[str, list[int]]] = []
+    for name, partitions in asked.items():
+        if is_restricted and not may_see(name):
+            part.denied.append((name, lazily(_denied, _once(partitions))))
+        else:
+            wanted.append((name, _once(partitions)))
+        yield
+    if context.version == IN_ZOOKEEPER:
+        fetch_from_zookeeper(node, group_id, wanted, part.reply_value)
+        return
+    portioned = list(portions(_cut(wanted), _PARTITIONS_AT_ONCE, lambda each: len(each[1]) + 1))
+    part.left = max(1, len(portioned))
+    for portion in portioned or [[]]:
+        node.groups.submit(FetchOffsets(group_id, portion, require_stable), part)
+        yield
+
+
+def _cut(wanted: list[tuple[str, list[int]]]) -> Iterator[tuple[str, list[int]]]:
+    """The topics, and those with very many partitions in pieces."""
+    for name, partitions in wanted:
+        if len(partitions) <= _PARTITIONS_AT_ONCE:
+            yield name, partitions
+        else:
+            for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+                yield name, partitions[start : start + _PARTITIONS_AT_ONCE]
 
 
 def _once(partitions: list[int]) -> list[int]:
     return list(dict.fromkeys(partitions)) if len(partitions) > 1 else partitions
 
 
-def _without_offset(partition: int, code: ErrorCode) -> FetchedOffset:
-    return FetchedOffset(partition, error=code)
+def _denied(partition: int) -> FetchedOffset:
+    return FetchedOffset(partition, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _respond_one(version: int, asked: Topics, replies: list[FetchReply]) -> OffsetFetchResponse:
     reply = replies[0]
     if version < _GROUP_ERROR and reply.error is not _NONE:
         found = [
-            (topic.name, [_without_offset(each, reply.error) for each in topic.partition_indexes])
+            (topic.name, lazily(lambda each: FetchedOffset(each, error=reply.error), topic.partition_indexes))
             for topic in asked or ()
         ]
         return OffsetFetchResponse(topics=_topics(found))
