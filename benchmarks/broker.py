@@ -33,8 +33,8 @@ from benchmarks.claims import QUICK as IS_QUICK
 from benchmarks.claims import compare
 from benchmarks.go_load import commit_load_program
 from benchmarks.peer_kafka import peer_kafka
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.metadata import MetadataRequest
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.capture import CaptureError, exchange
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 import time
 
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -34,10 +34,10 @@ import pyarrow.compute as pc
 from benchmarks.claims import QUICK, compare, compare_each, figures_of
 from benchmarks.client_produce import produce_claim
 from benchmarks.peer_kafka import peer_kafka
-from seamark.client.admin import Admin
-from seamark.client.admin_types import NewTopic
-from seamark.client.consumer import Consumer
-from seamark.client.producer import Producer
+from seamark.client.admin.admin import Admin
+from seamark.client.admin.types import NewTopic
+from seamark.client.consumer.consumer import Consumer
+from seamark.client.producer.producer import Producer
 from seamark.topic_partition import TopicPartition
 
 PARTITIONS = 4

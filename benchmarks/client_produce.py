@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.claims import QUICK, compare, figures_of
-from seamark.client.admin import Admin
-from seamark.client.admin_types import NewTopic
-from seamark.client.producer import Producer
+from seamark.client.admin.admin import Admin
+from seamark.client.admin.types import NewTopic
+from seamark.client.producer.producer import Producer
 from seamark.topic_partition import TopicPartition
 
 PARTITIONS = 4

@@ -21,7 +21,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from benchmarks.claims import compare
-from seamark.wire.columns import COLUMN_NAMES, decode_columns
+from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from seamark.wire.records import rebase
 
 PARTITIONS = 4
@@ -31,7 +31,7 @@ ROUNDS = 30
 FIRST_BATCH = """
 import sys, time, logging
 import numba, numpy, pyarrow, fastcrc
-import seamark.wire.columns as columns
+import seamark.wire.columns.columns as columns
 from seamark.wire.records import Record, encode_batch
 batch = encode_batch([Record(number, 0, key=b"k", value=b"v" * 100) for number in range(100)])
 start = time.perf_counter()

@@ -20,10 +20,10 @@ import psutil
 
 from benchmarks.claims import compare
 from seamark.coordinator import CommitOffsets, JoinGroup, Settings, Shard, SyncGroup
-from seamark.coordinator.records import OffsetCommitted
-from seamark.coordinator.stored import LastValues, to_bytes
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
+from seamark.coordinator.storing.records import OffsetCommitted
+from seamark.coordinator.storing.stored import LastValues, to_bytes
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from seamark.wire.records import Record, decode_records, encode_batch, scan_batches
 from tests.support.capture import exchange
 

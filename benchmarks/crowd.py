@@ -15,14 +15,14 @@ import sys
 from itertools import count
 from typing import Any
 
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from seamark.wire.schema import Message
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from seamark.wire.schema.schema import Message
 
 HEARTBEAT_SECONDS = 3.0  # Kafka's default of heartbeat.interval.ms
 SESSION_MS = 45_000

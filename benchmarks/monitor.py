@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.claims import QUICK, compare
 from benchmarks.peer_kafka import group_tool, peer_kafka
 from seamark.client import Admin, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 GROUPS = 1_000 if QUICK else 10_000
 PARTITIONS = 4

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.claims import QUICK, compare
 from benchmarks.peer_kafka import peer_kafka
 from seamark.client import Admin, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.stores import StoredOffset, ZookeeperStore
 from tests.support.zookeeper import Zookeeper
 

@@ -32,15 +32,15 @@ from benchmarks.broker_process import BrokerProcess
 from benchmarks.claims import QUICK, compare
 from benchmarks.peer_kafka import console_consumer, peer_kafka
 from seamark.client import Admin, Offset, Producer, TopicPartition
-from seamark.spark.offsets import job
-from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
-from seamark.wire.offsets_topic import (
+from seamark.spark.lake.fill import job
+from seamark.wire.offsets.offsets_topic import (
     MemberMetadata,
     group_metadata_key,
     group_metadata_value,
     offset_commit_key,
     offset_commit_value,
 )
+from seamark.wire.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_session import local_session, spark_environment
 
@@ -62,7 +62,7 @@ _IMPORTED_FROM = os.pathsep.join(str(Path(__file__).parents[1] / each) for each 
 SEAMARK = str(Path(sys.executable).with_name("seamark"))
 THROUGH_SPARK = """
 import sys
-from seamark.spark.offsets.decode_totals import totals_on_spark
+from seamark.spark.lake.fill.totals import totals_on_spark
 from tests.support.spark_session import local_session
 if __name__ == "__main__":
     with local_session() as spark:
@@ -206,7 +206,7 @@ def _commits_in(file: IO[bytes]) -> int:
 def fill(bootstrap: str, count: int, *, generations: bool = True) -> None:
     """Let the broker make the topic by one commit, then write into it as only a coordinator or an admin may."""
     with Admin(bootstrap_servers=bootstrap) as admin:
-        from seamark.client.admin_types import NewTopic
+        from seamark.client.admin.types import NewTopic
 
         admin.create_topics([NewTopic("events", PARTITIONS)]).raise_if_failed()
         admin.alter_group_offsets("bench-first", {TopicPartition("events", 0): Offset(0)}).raise_if_failed()

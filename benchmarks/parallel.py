@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 from benchmarks.claims import QUICK, compare, compare_each
 from benchmarks.parallel_confluent import ConfluentParallel
 from benchmarks.peer_kafka import peer_kafka
-from seamark.client.admin import Admin
-from seamark.client.admin_types import NewTopic
-from seamark.client.producer import Producer
+from seamark.client.admin.admin import Admin
+from seamark.client.admin.types import NewTopic
+from seamark.client.producer.producer import Producer
 from seamark.parallel import Batch, Order, ParallelConsumer
 
 SCALE = 10 if QUICK else 1

@@ -8,7 +8,7 @@ import random
 import time
 
 from benchmarks.claims import compare
-from seamark.parallel.frontier import Frontier
+from seamark.parallel.core.frontier import Frontier
 
 IN_FLIGHT = 100_000
 RECORDS = 1_000_000

@@ -41,7 +41,7 @@ from pyspark.sql.streaming import StreamingQuery
 import seamark.spark
 from benchmarks.claims import compare
 from seamark.client import Admin, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.topic_partition import TopicPartition
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_session import local_session, told_by

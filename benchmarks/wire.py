@@ -6,12 +6,12 @@ import sys
 import time
 
 from benchmarks.claims import compare
-from seamark.wire.codec import decode, encode
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from seamark.wire.schema.codec import decode, encode
 
 ROUNDS = 3000
 
@@ -56,7 +56,7 @@ def measure() -> list[dict[str, object]]:
             lambda: _import_seconds("import kio.serial"),
             fresh_processes=True,
             peer_name="kio",
-            with_all_of_wire=_import_seconds("import seamark.wire.frames, seamark.wire.records"),
+            with_all_of_wire=_import_seconds("import seamark.wire.protocol.frames, seamark.wire.records"),
         ),
     ]
 

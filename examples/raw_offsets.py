@@ -27,16 +27,16 @@ from raw_protocol import (
 )
 
 from seamark.errors import SeamarkError
-from seamark.wire.error_codes import ErrorCode, error_code
-from seamark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.error_codes import ErrorCode, error_code
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
 IN_ZOOKEEPER, IN_KAFKA = 0, 1
 # Partition 0, partition 1 and so on; the last one is for all that follow.

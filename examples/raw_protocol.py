@@ -15,17 +15,17 @@ import time
 from typing import TypeVar
 
 from seamark.errors import SeamarkError
-from seamark.wire.error_codes import ErrorCode, error_code
-from seamark.wire.frames import FrameParser, decode_response, encode_request
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.error_codes import ErrorCode, error_code
+from seamark.wire.protocol.frames import FrameParser, decode_response, encode_request
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from seamark.wire.schema import Message
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 

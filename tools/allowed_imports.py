@@ -12,7 +12,11 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class AllowedImports(Contract):
-    """Lines of the form ``package -> package, package``, ``package -> (nothing)`` or ``package -> *``."""
+    """Lines of the form ``package -> package, package``, ``package -> (nothing)`` or ``package -> *``.
+
+    A line governs what no longer name has a line of its own for, and what one line governs is free to import each
+    other. Several names may stand on the left; ``@name = package, package`` gives a name to a list.
+    """
 
     everyone = fields.ListField(subfield=fields.StringField())
     allowed = fields.ListField(subfield=fields.StringField())
@@ -21,7 +25,7 @@ class AllowedImports(Contract):
         # The contract's options are declared as descriptors, which the checker cannot see through.
         lines: list[str] = cast(Any, self.allowed)
         everyone: list[str] = cast(Any, self.everyone)
-        rules = dict(_parse(line) for line in lines)
+        rules = _rules(lines)
         root = "seamark"
         faults: list[str] = []
         for importer in sorted(m for m in graph.modules if m == root or m.startswith(root + ".")):
@@ -33,7 +37,10 @@ class AllowedImports(Contract):
                 continue
             targets = (*rules[owner], *everyone)
             for imported in sorted(graph.find_modules_directly_imported_by(importer)):
-                if not imported.startswith(root + ".") or _is_in(imported, owner):
+                if not imported.startswith(root + "."):
+                    continue
+                governing = _longest_match(imported, rules)
+                if governing is not None and rules[governing] is rules[owner]:
                     continue
                 if not any(target == "*" or _is_in(imported, target) for target in targets):
                     faults.append(f"{importer} imports {imported}, which the line of {owner} does not allow")
@@ -44,9 +51,26 @@ class AllowedImports(Contract):
             output.print_error(fault)
 
 
-def _parse(line: str) -> tuple[str, tuple[str, ...]]:
-    owner, _, targets = line.partition(" -> ")
-    return owner, () if targets == "(nothing)" else tuple(target.strip() for target in targets.split(","))
+def _rules(lines: list[str]) -> dict[str, tuple[str, ...]]:
+    """What each package may import; packages that stand in one line have the very same tuple."""
+    lists: dict[str, tuple[str, ...]] = {}
+    rules: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        if " = " in line:
+            name, _, members = line.partition(" = ")
+            lists[name] = _names(members, lists)
+            continue
+        owners, _, targets = line.partition(" -> ")
+        rule = () if targets == "(nothing)" else _names(targets, lists)
+        # A copy, because equal tuples of two lines must not be the same object.
+        rule = (*rule, f"line of {owners}")
+        rules |= dict.fromkeys(_names(owners, lists), rule)
+    return rules
+
+
+def _names(text: str, lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",")]
+    return tuple(each for name in names for each in (lists[name] if name.startswith("@") else (name,)))
 
 
 def _is_in(module: str, package: str) -> bool:

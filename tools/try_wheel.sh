@@ -39,7 +39,7 @@ import sys
 from importlib.metadata import distribution, distributions
 
 import seamark
-import seamark.wire.frames
+import seamark.wire.protocol.frames
 import seamark.wire.records
 
 heavy = {"numba", "numpy", "pyarrow", "pyspark", "pandas"}
@@ -47,7 +47,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 assert not any(importlib.util.find_spec(name) for name in heavy), "the bare install brought a heavy package"
 assert (importlib.resources.files(seamark) / "py.typed").is_file()
 try:
-    import seamark.wire.columns  # noqa: F401
+    import seamark.wire.columns.columns  # noqa: F401
 except seamark.errors.MissingExtra as error:
     assert "seamark[arrow]" in str(error), error
 else:

@@ -13,18 +13,18 @@ from functools import cache, lru_cache, partial
 
 from benchmarks.hostile_parts.shapes import CLIENT_ID, LIMIT_BYTES
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
-from seamark.wire.compression import Codec, compress
-from seamark.wire.crc32c import crc32c
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.produce import (
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
     ProduceResponse,
 )
-from seamark.wire.record_batch import read_header
-from seamark.wire.record_walk import MAX_HEADERS, MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS
-from seamark.wire.varints import encode_varint
+from seamark.wire.records.compression import Codec, compress
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.record_batch import read_header
+from seamark.wire.records.record_walk import MAX_HEADERS, MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS
+from seamark.wire.records.varints import encode_varint
 
 CONTENTS = ("headers", "records", "zeros")
 # What a bomb unfolds to, a little below what a topic with default settings takes.

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from benchmarks.hostile_parts.login import Address
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -12,19 +12,19 @@ from typing import Any
 from benchmarks.hostile_parts import batches
 from benchmarks.hostile_parts.shapes import CLIENT_ID, LIMIT_BYTES, Shape, array_paths, first_fillings, fitted, mutated
 from benchmarks.hostile_parts.world import COMPACTED, FIRST_RECORDS, PLAIN, World
-from seamark.wire.apis import api_named
-from seamark.wire.compression import Codec
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.list_offsets import (
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
     ListOffsetsResponse,
 )
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from seamark.wire.record_batch import read_header
-from seamark.wire.schema import Message
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.record_batch import read_header
+from seamark.wire.schema.schema import Message
 from tests.support.broker_driver import Client, fetch_request
 
 # Served versions by API, oldest and newest.

@@ -29,11 +29,11 @@ from benchmarks.hostile_parts import batches
 from benchmarks.hostile_parts.login import Address
 from benchmarks.hostile_parts.pipeline import Pipeline
 from benchmarks.hostile_parts.world import COMPACTED, PLAIN
-from seamark.wire.compression import Codec
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.metadata import MetadataRequest
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.metadata import MetadataRequest
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from seamark.wire.records.compression import Codec
 from tests.support.broker_driver import Client, fetch_request
 from tests.support.capture import CaptureError
 

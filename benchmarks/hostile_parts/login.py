@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker_driver import Client
 
 HONEST = "honest"

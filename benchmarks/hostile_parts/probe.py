@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.hostile_parts.login import Address
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
 
 # Beyond this a request is bad enough; the true figure is not waited for.
 PATIENCE_SECONDS = 3.0

@@ -31,8 +31,8 @@ from benchmarks.hostile_parts.cases import Case
 from benchmarks.hostile_parts.login import Address
 from benchmarks.hostile_parts.probe import Connection, Cost, Probe
 from benchmarks.hostile_parts.world import FULL, QUICK, Size, World, fill
-from seamark.wire.apis import all_apis
-from seamark.wire.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.apis import all_apis
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.broker_driver import Client
 
 _OPTIONS = ("log.cleaner.backoff.ms=500", "offsets.topic.num.partitions=4")

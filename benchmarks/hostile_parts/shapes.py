@@ -16,13 +16,13 @@ from functools import cache
 from itertools import count
 
 from benchmarks.hostile_parts.world import World
-from seamark.broker.dispatch import load_endpoints
-from seamark.broker.topic_rules import MOST_CHANGES
-from seamark.wire.apis import api_named
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.headers import request_header_version
-from seamark.wire.primitives import encode_unsigned_varint
-from seamark.wire.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
+from seamark.broker.api.topic_rules import MOST_CHANGES
+from seamark.broker.net.dispatch import load_endpoints
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.headers import request_header_version
+from seamark.wire.schema.primitives import encode_unsigned_varint
+from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
 from tests.support.broker_driver import batch_of
 
 LIMIT_BYTES = 1 << 20

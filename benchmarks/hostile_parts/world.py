@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.hostile_parts.login import Address
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.messages.create_topics import (
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.broker_driver import Client, batch_of
 
 WIDE = "wide"

@@ -11,7 +11,7 @@ from seamark._version import __version__
 
 if TYPE_CHECKING:
     from seamark.broker.embedded import Broker
-    from seamark.broker.security import Acl, Security, Tls
+    from seamark.broker.security.security import Acl, Security, Tls
 
 __all__ = ["Acl", "Broker", "Security", "Tls", "__version__"]
 
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return Broker
     if name in ("Acl", "Security", "Tls"):
-        from seamark.broker import security
+        from seamark.broker.security import security
 
         return getattr(security, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,12 +26,12 @@ def faults(imports: dict[str, set[str]], allowed: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("imports", "expected"),
     [
-        ({"seamark.wire.codec": {"seamark.wire.schema", "seamark.errors", "struct"}}, 0),
-        ({"seamark.wire.codec": {"seamark.storage.log"}}, 1),
+        ({"seamark.wire.schema.codec": {"seamark.wire.schema.schema", "seamark.errors", "struct"}}, 0),
+        ({"seamark.wire.schema.codec": {"seamark.storage.log"}}, 1),
         ({"seamark.storage.log": {"seamark.wire.records"}}, 0),
         ({"seamark.storage.log": {"seamark.wire"}}, 1),
         ({"seamark.newcomer": set()}, 1),
-        ({"seamark.cli.main": {"seamark.storage.log", "seamark.wire.codec"}}, 0),
+        ({"seamark.cli.main": {"seamark.storage.log", "seamark.wire.schema.codec"}}, 0),
     ],
 )
 def test_an_import_that_no_line_allows_is_a_fault(imports, expected):

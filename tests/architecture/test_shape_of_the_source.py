@@ -46,7 +46,8 @@ def test_a_logger_of_the_package_makes_its_lines_readable(path):
 
 def test_importing_seamark_and_the_wire_layer_loads_nothing_heavy():
     statement = (
-        "import sys; import seamark, seamark.wire.frames, seamark.wire.records, seamark.wire.offsets_topic; "
+        "import sys; import seamark, seamark.wire.protocol.frames, seamark.wire.records; "
+        "import seamark.wire.offsets.offsets_topic; "
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
     loaded = subprocess.run([sys.executable, "-c", statement], check=True, capture_output=True, text=True).stdout

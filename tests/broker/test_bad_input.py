@@ -9,14 +9,14 @@ import time
 import pytest
 
 from seamark import Broker
-from seamark.broker import connections as connections_module
-from seamark.broker.handlers import describe_cluster
+from seamark.broker.api.handlers import describe_cluster
+from seamark.broker.net import connections as connections_module
 from seamark.log_limits import LINES_OF_A_CAUSE
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.api_versions import ApiVersionsRequest
-from seamark.wire.messages.describe_cluster import DescribeClusterRequest
-from seamark.wire.messages.metadata import MetadataRequest
-from seamark.wire.primitives import encode_unsigned_varint
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.messages.describe_cluster import DescribeClusterRequest
+from seamark.wire.protocol.messages.metadata import MetadataRequest
+from seamark.wire.schema.primitives import encode_unsigned_varint
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, produce_request
 from tests.support.capture import CaptureError, Wire, framed
 from tests.support.waiting import eventually

@@ -3,15 +3,15 @@
 import pytest
 
 from seamark import Broker
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.describe_cluster import DescribeClusterRequest
-from seamark.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from seamark.wire.messages.incremental_alter_configs import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.describe_cluster import DescribeClusterRequest
+from seamark.wire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from seamark.wire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from seamark.wire.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.support.broker_driver import Client, batch_of, fresh_name
 
 TOPIC, BROKER = 2, 4

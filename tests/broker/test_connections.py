@@ -8,12 +8,12 @@ import struct
 import pytest
 
 from seamark import Broker, log_limits
-from seamark.broker import connections as connections_module
-from seamark.broker import file_limits
-from seamark.broker.security import Security
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.metadata import MetadataRequest
-from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from seamark.broker.net import connections as connections_module
+from seamark.broker.security.security import Security
+from seamark.broker.sharing import file_limits
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.metadata import MetadataRequest
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker_driver import Client, fetch_request
 from tests.support.capture import Wire
 from tests.support.waiting import eventually

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from seamark import Broker
-from seamark.broker import log_storage
+from seamark.broker.log import storage as log_storage
 from seamark.storage.errors import TooManyOpenFiles
 from seamark.storage.real_filesystem import RealFilesystem
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from seamark.wire.messages.init_producer_id import InitProducerIdRequest
-from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from tests.broker.test_command import PROGRAM, bootstrap_of
 from tests.broker.test_configs import SET, TOPIC, alter, describe
 from tests.broker.test_syncing import COMMIT, wait_for_commit

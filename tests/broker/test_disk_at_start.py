@@ -139,7 +139,7 @@ def test_what_an_unfinished_save_left_is_taken_away(data):
 
 
 def test_the_command_says_one_sentence_on_a_read_only_disk(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("seamark.broker.broker_state.os.open", fail_with(errno.EROFS))
+    monkeypatch.setattr("seamark.broker.cluster.state.os.open", fail_with(errno.EROFS))
     monkeypatch.setattr("sys.argv", ["seamark", "broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path)])
     monkeypatch.setattr("logging.basicConfig", lambda **_options: None)
     with pytest.raises(SystemExit) as ended:

@@ -9,28 +9,28 @@ from collections import Counter
 import pytest
 
 from seamark import Broker
-from seamark.broker.security import Security
+from seamark.broker.security.security import Security
 from seamark.storage.errors import translate
 from seamark.storage.real_filesystem import RealFile, RealFilesystem
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
-from seamark.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from seamark.wire.messages.describe_acls import DescribeAclsRequest
-from seamark.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.incremental_alter_configs import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
+from seamark.wire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from seamark.wire.protocol.messages.describe_acls import DescribeAclsRequest
+from seamark.wire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from seamark.wire.messages.init_producer_id import InitProducerIdRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.broker_driver import Client, batch_of
 from tests.support.waiting import eventually
 

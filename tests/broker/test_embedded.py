@@ -10,7 +10,7 @@ import pytest
 import seamark
 from seamark import Broker
 from seamark.errors import ClosedError, ConfigError, SeamarkError, UsageError
-from seamark.wire.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.broker_driver import Client
 from tests.support.capture import CaptureError
 

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.hostile_parts.login import Address
 from seamark import Broker, Security
-from seamark.broker import turns
-from seamark.broker.connection import MAX_WAITING_FRAMES
-from seamark.wire.messages.heartbeat import HeartbeatRequest
-from seamark.wire.messages.metadata import MetadataRequest
+from seamark.broker.net.connection import MAX_WAITING_FRAMES
+from seamark.broker.sharing import turns
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
+from seamark.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.broker_driver import Client, batch_of, fetch_request
 from tests.support.waiting import eventually
 

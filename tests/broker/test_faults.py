@@ -6,7 +6,7 @@ import pytest
 
 from seamark import Broker
 from seamark.errors import ConfigError, UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.broker_driver import Client, batch_of, fresh_name, produce_request
 
 
@@ -73,7 +73,7 @@ def test_a_delay_is_on_the_brokers_clock(broker, client):
 
 
 def _metadata():
-    from seamark.wire.messages.metadata import MetadataRequest
+    from seamark.wire.protocol.messages.metadata import MetadataRequest
 
     return MetadataRequest(topics=None), 1
 
@@ -108,7 +108,7 @@ def test_every_api_can_be_made_to_fail(broker, client, topic, api):
 
 
 def _delete(client, topic):
-    from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+    from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 
     return client.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=topic)])).responses[0].error_code
 

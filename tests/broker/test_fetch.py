@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from seamark.broker import fetch_reading
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.fetch import FetchRequestReplicaState
+from seamark.broker.api import fetch_reading
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.fetch import FetchRequestReplicaState
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
 
 

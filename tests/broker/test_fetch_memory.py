@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from seamark import Broker
-from seamark.broker import connections
-from seamark.broker.fetch_budget import FetchBudget
+from seamark.broker.net import connections
+from seamark.broker.sharing.fetch_budget import FetchBudget
 from tests.support.broker_driver import Client, batch_of, fetch_request, read_records
 from tests.support.waiting import eventually
 

@@ -3,9 +3,9 @@
 import pytest
 
 from seamark import Broker
-from seamark.broker import fetch_sessions
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.fetch import FetchRequestForgottenTopic
+from seamark.broker.net import fetch_sessions
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.fetch import FetchRequestForgottenTopic
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
 
 VERSION = 12

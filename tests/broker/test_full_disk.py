@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from seamark import Broker
-from seamark.broker.security import Security
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from seamark.wire.messages.delete_records import (
+from seamark.broker.security.security import Security
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from seamark.wire.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.test_disk_while_running import BROKER, STORAGE_ERROR, TOPIC, alter, config, create_rule, rules
 from tests.support.broker_driver import Client, batch_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from seamark.broker import Broker
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join, sync_fields
 from tests.conformance.differential.script import Recorder
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from seamark import Broker
-from seamark.broker.dispatch import Endpoint, load_endpoints
-from seamark.wire.schema import Message
+from seamark.broker.net.dispatch import Endpoint, load_endpoints
+from seamark.wire.schema.schema import Message
 from tests.support.growth_stage import Stage, rights_to_half_of_it
 from tests.support.request_shapes import UNKNOWN_TAGS, Naming, array_paths
 
@@ -82,11 +82,11 @@ def stages() -> Iterator[dict[str, Stage]]:
         pytest.MonkeyPatch.context() as patch,
     ):
         # Short requests are answered in the way of long ones: the two are to differ in their size alone.
-        patch.setattr("seamark.broker.context.LONG_REQUEST_BYTES", 0)
-        patch.setattr("seamark.broker.dispatch.READ_AT_ONCE_BYTES", 0)
+        patch.setattr("seamark.broker.net.context.LONG_REQUEST_BYTES", 0)
+        patch.setattr("seamark.broker.net.dispatch.READ_AT_ONCE_BYTES", 0)
         # In one turn of the loop: what more turns cost is not the request's.
         for name in ("FIRST_SECONDS", "TURN_SECONDS", "LONE_TURN_SECONDS", "LONG_STEP_SECONDS"):
-            patch.setattr(f"seamark.broker.turns.{name}", 100.0)
+            patch.setattr(f"seamark.broker.sharing.turns.{name}", 100.0)
         stages = {EVERYTHING: Stage(free, most), HALF: Stage(guarded, most)}
         gc.collect()
         gc.disable()

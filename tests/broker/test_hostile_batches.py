@@ -9,16 +9,17 @@ import tracemalloc
 import pytest
 
 from seamark import Broker
-from seamark.broker import produce_rules, turns
-from seamark.broker.handlers import produce as produce_handler
-from seamark.broker.partition import Partition
+from seamark.broker.api import produce_rules
+from seamark.broker.api.handlers import produce as produce_handler
+from seamark.broker.log.partition import Partition
+from seamark.broker.sharing import turns
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
-from seamark.wire.compression import Codec
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest
-from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from seamark.wire.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from seamark.wire.records import Record, encode_batch, read_header, read_records
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS
 from tests.support.broker_driver import Client, batch_of, fresh_name
 from tests.support.hostile_batches import (
     NOW_MS,

@@ -16,7 +16,7 @@ from benchmarks.hostile_parts.login import Address
 from benchmarks.hostile_parts.world import Size, World, fill
 from seamark import Broker
 from seamark.client import Admin, TopicPartition
-from seamark.wire.compression import Codec
+from seamark.wire.records.compression import Codec
 from tests.soak.hostile_parts import checker
 from tests.soak.hostile_parts.checker import Checker, missing
 from tests.support.broker_driver import Client

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from seamark.broker import Broker
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.heartbeat import HeartbeatRequest
-from seamark.wire.messages.metadata import MetadataRequest
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
+from seamark.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.capture import CaptureError, Wire
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -83,7 +83,7 @@ def test_frames_that_never_end_cost_no_more_than_what_was_sent(broker, monkeypat
     assert is_served(broker)
     assert resident_bytes() - before < 20 * MEGABYTE
     # The clock that is moved only makes the broker look; what it measures is the machine's own time.
-    monkeypatch.setattr("seamark.broker.connections.STANDSTILL_SECONDS", 0.0)
+    monkeypatch.setattr("seamark.broker.net.connections.STANDSTILL_SECONDS", 0.0)
     broker.advance(6)
     broker.advance(6)
     wait_until(lambda: open_connections(broker) == 0, "who does not go on is closed")
@@ -125,7 +125,7 @@ def test_a_client_that_never_reads_stops_being_read_and_is_closed_in_the_end(bro
         wait_until(lambda: open_connections(broker) == 1, "only the hoarder is left")
         (connection,) = broker._server.nodes[0].connections._open
         wait_until(lambda: connection.stalled_since is not None, "its answers are not taken")
-        monkeypatch.setattr("seamark.broker.connections.STANDSTILL_SECONDS", 0.0)
+        monkeypatch.setattr("seamark.broker.net.connections.STANDSTILL_SECONDS", 0.0)
         broker.advance(6)
         wait_until(lambda: open_connections(broker) == 0, "the hoarder is closed")
         assert caplog.text.count("did not read its answers") == 1

@@ -2,18 +2,18 @@
 
 import pytest
 
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.delete_records import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from seamark.wire.messages.list_offsets import (
+from seamark.wire.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from seamark.wire.messages.offset_for_leader_epoch import (
+from seamark.wire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,

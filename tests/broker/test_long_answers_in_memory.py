@@ -7,9 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 from seamark import Broker
-from seamark.broker import answers_in_progress, context, turns
-from seamark.broker.answers_in_progress import AnswersInProgress
-from seamark.wire.messages.metadata import MetadataRequest
+from seamark.broker.net import context
+from seamark.broker.sharing import answers_in_progress, turns
+from seamark.broker.sharing.answers_in_progress import AnswersInProgress
+from seamark.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.broker_driver import Client
 from tests.support.waiting import eventually
 

@@ -11,40 +11,44 @@ from typing import Any
 import pytest
 
 from seamark import Broker
-from seamark.broker import context as context_module
-from seamark.broker import topic_rules
-from seamark.broker.broker_state import BrokerState
-from seamark.broker.dispatch import load_endpoints
-from seamark.broker.security import Acl, Security
-from seamark.broker.turns import Turns
+from seamark.broker.api import topic_rules
+from seamark.broker.cluster.state import BrokerState
+from seamark.broker.net import context as context_module
+from seamark.broker.net.dispatch import load_endpoints
+from seamark.broker.security.security import Acl, Security
+from seamark.broker.sharing.turns import Turns
 from seamark.log_limits import LINES_OF_A_CAUSE
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from seamark.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
-from seamark.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from seamark.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from seamark.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
-from seamark.wire.messages.delete_records import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from seamark.wire.protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
+from seamark.wire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from seamark.wire.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from seamark.wire.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
+from seamark.wire.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from seamark.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from seamark.wire.messages.describe_groups import DescribeGroupsRequest
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.incremental_alter_configs import (
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from seamark.wire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from seamark.wire.protocol.messages.describe_groups import DescribeGroupsRequest
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from seamark.wire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
 from tests.support.request_shapes import Naming, array_paths, shaped
 from tests.support.waiting import eventually
@@ -264,7 +268,7 @@ def test_too_many_partitions_at_once_are_refused_as_kafka_does(client, partition
 
 def test_too_many_changes_at_once_are_refused_and_none_is_made(monkeypatch):
     for module in ("create_topics", "create_partitions", "delete_topics", "incremental_alter_configs", "create_acls"):
-        monkeypatch.setattr(f"seamark.broker.handlers.{module}.MOST_CHANGES", 4)
+        monkeypatch.setattr(f"seamark.broker.api.handlers.{module}.MOST_CHANGES", 4)
     names = [f"topic-{number}" for number in range(5)]
     config = IncrementalAlterConfigsRequestConfig(name="retention.ms", value="5")
     with Broker(security=Security(acls=[Acl("User:*", "ALL", kind) for kind in ("TOPIC", "CLUSTER")])) as broker:
@@ -329,7 +333,7 @@ def test_more_elements_than_a_request_may_have_close_the_connection_with_a_line(
 
 
 def test_filters_that_would_look_at_all_rules_too_often_are_refused(monkeypatch):
-    monkeypatch.setattr("seamark.broker.handlers.delete_acls._MOST_RULES_LOOKED_AT", 100)
+    monkeypatch.setattr("seamark.broker.api.handlers.delete_acls._MOST_RULES_LOOKED_AT", 100)
     rules = [Acl("User:*", "ALL", "CLUSTER"), *(Acl("User:a", "READ", "TOPIC", f"t{n}") for n in range(29))]
     with Broker(security=Security(acls=rules)) as broker, Client(broker.bootstrap) as client:
 

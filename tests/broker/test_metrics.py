@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.log_lines import LogLines
-from seamark.broker.metrics_names import OURS_BY_KAFKAS, table
-from seamark.broker.metrics_rates import Rates
-from seamark.broker.security import Security
+from seamark.broker.metrics.log_lines import LogLines
+from seamark.broker.metrics.names import OURS_BY_KAFKAS, table
+from seamark.broker.metrics.rates import Rates
+from seamark.broker.security.security import Security
 from seamark.errors import ConfigError, UsageError
 from seamark.http_pages import MAX_CLIENTS_OF_AN_ADDRESS
 from seamark.prometheus_text import Family
-from seamark.wire.apis import api_named
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.join_group import JoinGroupRequestProtocol
-from seamark.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.join_group import JoinGroupRequestProtocol
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.support.capture import Wire
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-metrics.md"

@@ -6,7 +6,7 @@ import pytest
 
 from seamark import Broker
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, produce_request
 from tests.support.capture import CaptureError
 

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from seamark import Broker
-from seamark.wire.compression import Codec
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import Record, encode_batch, read_header, read_records
+from seamark.wire.records.compression import Codec
 from tests.support.broker_driver import Client, batch_of, fresh_name, produce_request
 
 

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 import pytest
 
 from seamark import Acl, Broker, Security
-from seamark.broker.group_runtime import GroupRuntime
+from seamark.broker.groups.runtime import GroupRuntime
 from seamark.coordinator.commands import CommitAgain, CommitOffsets
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.delete_groups import DeleteGroupsRequest
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.offsets.offsets_topic import OffsetCommitEntry, decode_entry
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.delete_groups import DeleteGroupsRequest
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from seamark.wire.offsets_topic import OffsetCommitEntry, decode_entry
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from seamark.wire.records import read_records
 from tests.support.broker_driver import Client
 

@@ -12,8 +12,8 @@ import pytest
 from seamark import Broker
 from seamark.errors import SeamarkError, UsageError
 from seamark.storage.errors import UnknownFormat
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.init_producer_id import InitProducerIdRequest
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.test_command import bootstrap_of
 from tests.broker.test_command import start as process
 from tests.broker.test_configs import BROKER, SET, alter, describe

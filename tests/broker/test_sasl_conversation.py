@@ -9,12 +9,12 @@ import time
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security import Gatekeeper, Security
+from seamark.broker.security.security import Gatekeeper, Security
 from seamark.log_limits import LINES_OF_A_CAUSE
-from seamark.wire.apis import api_named
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.metadata import MetadataRequestTopic
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.metadata import MetadataRequestTopic
 from tests.support.capture import CaptureError, Wire, framed
 
 SECRET = "tr0ub4dor"

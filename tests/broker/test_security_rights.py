@@ -10,14 +10,14 @@ import logging
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security import Acl, Security
+from seamark.broker.security.security import Acl, Security
 from seamark.log_limits import LINES_OF_A_CAUSE
-from seamark.wire.apis import api_named
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.create_acls import CreateAclsRequestCreation
-from seamark.wire.messages.delete_acls import DeleteAclsRequestFilter
-from seamark.wire.messages.metadata import MetadataRequestTopic
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.create_acls import CreateAclsRequestCreation
+from seamark.wire.protocol.messages.delete_acls import DeleteAclsRequestFilter
+from seamark.wire.protocol.messages.metadata import MetadataRequestTopic
 from tests.support.capture import Wire
 
 EVERYTHING = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,

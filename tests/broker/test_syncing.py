@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 from seamark import Broker
-from seamark.broker.log_storage import LogStorage
+from seamark.broker.log.storage import LogStorage
 from seamark.storage.log import Log
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -86,7 +86,7 @@ def test_a_sync_that_fails_unexpectedly_fails_the_commits_that_wait_for_it(clien
 
 def test_a_sync_whose_thread_is_gone_fails_the_commits_that_wait_for_it(client, monkeypatch):
     """An error beside those of single partitions concerns them all."""
-    monkeypatch.setattr("seamark.broker.log_storage._run_all", fail)
+    monkeypatch.setattr("seamark.broker.log.storage._run_all", fail)
     assert commit_code(client) == ErrorCode.NOT_COORDINATOR
 
 

@@ -10,10 +10,10 @@ import struct
 import pytest
 
 from seamark import Broker
-from seamark.broker import connections as connections_module
-from seamark.broker import tls_gate
-from seamark.broker.security import Security, Tls
-from seamark.broker.tls_gate import Handshakes
+from seamark.broker.net import connections as connections_module
+from seamark.broker.net import tls_gate
+from seamark.broker.net.tls_gate import Handshakes
+from seamark.broker.security.security import Security, Tls
 from tests.support.capture import Wire
 from tests.support.certificates import Authority
 from tests.support.waiting import eventually

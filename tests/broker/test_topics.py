@@ -4,20 +4,20 @@ import pytest
 
 from seamark import Broker
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.create_partitions import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,
 )
-from seamark.wire.messages.create_topics import (
+from seamark.wire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestAssignment,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from seamark.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name
 
 

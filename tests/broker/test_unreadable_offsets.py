@@ -4,7 +4,7 @@ import logging
 
 from seamark import Broker
 from seamark.client import Admin, TopicPartition
-from seamark.wire.offsets_topic import offset_commit_key, offset_commit_value
+from seamark.wire.offsets.offsets_topic import offset_commit_key, offset_commit_value
 from seamark.wire.records import Record, encode_batch
 from tests.support.broker_driver import Client
 

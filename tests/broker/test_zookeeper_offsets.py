@@ -15,11 +15,11 @@ from seamark.client import Admin
 from seamark.errors import ConfigError
 from seamark.stores import StoredOffset, ZookeeperStore
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages import offset_commit as commit_api
-from seamark.wire.messages import offset_fetch as fetch_api
-from seamark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages import offset_commit as commit_api
+from seamark.wire.protocol.messages import offset_fetch as fetch_api
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.capture import CaptureError, exchange
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "raw_offsets.py"
@@ -155,7 +155,7 @@ def test_a_bad_connect_string_names_the_broker_s_key():
 
 
 def test_a_zookeeper_that_is_away_is_an_error_to_retry_and_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr("seamark.broker.zookeeper_offsets._PATIENCE_S", 2.0)
+    monkeypatch.setattr("seamark.broker.groups.zookeeper_offsets._PATIENCE_S", 2.0)
     with Broker(settings={"offsets.zookeeper.connect": "127.0.0.1:1"}) as broker:
         broker.create_topic("orders", partitions=1)
         answers = []

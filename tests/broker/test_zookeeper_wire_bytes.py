@@ -10,9 +10,9 @@ import warnings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.wire.codec import decode, encode
-from seamark.wire.messages import offset_commit as commit_api
-from seamark.wire.messages import offset_fetch as fetch_api
+from seamark.wire.protocol.messages import offset_commit as commit_api
+from seamark.wire.protocol.messages import offset_fetch as fetch_api
+from seamark.wire.schema.codec import decode, encode
 
 with warnings.catch_warnings():
     # It reads its own files in a way that Python no longer likes.

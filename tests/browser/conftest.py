@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from seamark import Broker
-from seamark.cli.durations import duration_text, seconds_of, time_ms_of
+from seamark.cli.show.durations import duration_text, seconds_of, time_ms_of
 from seamark.client import Admin, Consumer, Offset, TopicPartition
 from seamark.monitor.targets import parse_target
-from seamark.wire import done_ahead
+from seamark.wire.offsets import done_ahead
 from tests.support.external_tools import Unavailable
 from tests.support.produced import produce
 from tools import install_chromium

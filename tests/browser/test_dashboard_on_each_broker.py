@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.browser.conftest import TOKEN, Live, reading, serve
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seamark.readable_text import readable
-from seamark.spark.offsets.report import page as page_of
+from seamark.spark.lake.report.report import page as page_of
 from tests.support.report_contents import HOSTILE, report_content
 
 GROUPS = '#groups tbody td[data-title="Group"] a'

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
-from seamark.parallel import dead_letters
-from seamark.parallel.dead_letters import Provenance
-from seamark.wire import done_ahead
-from seamark.wire.done_ahead import DoneAhead
+from seamark.parallel.core import dead_letters
+from seamark.parallel.core.dead_letters import Provenance
+from seamark.wire.offsets import done_ahead
+from seamark.wire.offsets.done_ahead import DoneAhead
 from tests.support.checkpoints import checkpoint
 from tests.support.produced import produce
 

@@ -52,7 +52,7 @@ def test_the_first_word_is_completed_without_loading_the_commands():
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert "groups" in ran.stdout.split()
-    assert "seamark.cli.groups_commands" not in ran.stderr.split()
+    assert "seamark.cli.groups.commands" not in ran.stderr.split()
 
 
 def test_names_of_groups_and_topics_come_from_the_cluster():

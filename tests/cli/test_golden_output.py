@@ -45,7 +45,7 @@ def compare(name: str, width: int, text: str) -> None:
 def test_a_session_prints_what_it_always_prints(name, width, cluster, monkeypatch):
     made, directory = cluster
     monkeypatch.chdir(directory)
-    monkeypatch.setattr("seamark.cli.lag_command.time", StandingClock)
+    monkeypatch.setattr("seamark.cli.groups.lag_command.time", StandingClock)
     if name != "without-a-cluster":
         monkeypatch.setenv("SEAMARK_BOOTSTRAP", made.bootstrap)
     told = []

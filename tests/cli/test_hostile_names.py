@@ -7,7 +7,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
-from seamark.parallel.dead_letters import Provenance, encode
+from seamark.parallel.core.dead_letters import Provenance, encode
 from tests.support.terminal import seen_by_a_person
 
 EVIL = "../../etc/x\x1b[2J\x9b31m\u202e\u200b\u2028\r\nseamark: all is well\x07<b>'"

@@ -3,10 +3,10 @@
 import pytest
 
 from seamark import Broker
-from seamark.cli import topic_waiting
+from seamark.cli.records import topic_waiting
 from seamark.client import Admin, Producer
-from seamark.client.admin_types import NewTopic
-from seamark.parallel.dead_letters import Provenance, encode
+from seamark.client.admin.types import NewTopic
+from seamark.parallel.core.dead_letters import Provenance, encode
 from seamark.topic_partition import TopicPartition
 from tests.support.commands import command_runner
 from tests.support.terminal import Screen

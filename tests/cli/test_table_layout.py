@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from seamark.cli.rows import Column, write_rows
+from seamark.cli.show.rows import Column, write_rows
 from tests.support.terminal import Screen
 
 COLUMNS = (

@@ -77,7 +77,7 @@ def test_dead_letters_are_listed_and_planned_without_the_ones_that_cannot_be_rea
 
 
 def test_the_memory_of_a_replay_does_not_pass_a_letter_that_could_not_be_read(broker):
-    from seamark.cli.dead_letters_replay import Wanted, make_plan
+    from seamark.cli.dead_letters.replay import Wanted, make_plan
 
     with Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as reader:
         plan = make_plan(reader, "t", Wanted(), to=None, limit=0)

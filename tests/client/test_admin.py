@@ -7,22 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark import Broker
-from seamark.client import (
-    Admin,
-    AsyncAdmin,
-    Offset,
-    TopicPartition,
-    admin_configs,
-    admin_groups,
-    admin_offsets,
-    admin_retries,
-    admin_topics,
-)
-from seamark.client.admin_results import SomeFailed
-from seamark.client.admin_types import ConfigChange, NewTopic, Resource
+from seamark.client import Admin, AsyncAdmin, Offset, TopicPartition
+from seamark.client.admin import configs as admin_configs
+from seamark.client.admin import groups as admin_groups
+from seamark.client.admin import offsets as admin_offsets
+from seamark.client.admin import topics as admin_topics
+from seamark.client.admin.types import ConfigChange, NewTopic, Resource
 from seamark.client.errors import BrokerError, Refused
+from seamark.client.net import retries as admin_retries
+from seamark.client.net.results import SomeFailed
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 def eventually(found, wanted):

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from seamark.client import AsyncConsumer, AsyncProducer, Avro, Consumer, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import DeserializationFailed
-from seamark.client.schema_registry import RegistryError
+from seamark.client.serde.schema_registry import RegistryError
 from tests.support.schema_registry import FakeRegistry
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}

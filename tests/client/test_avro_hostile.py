@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.client import schema_registry
-from seamark.client.avro import Avro, _parsed
-from seamark.client.avro_bounds import DEEPEST_DATUM, MOST_FREE_VALUES, TooDeep
-from seamark.client.schema_registry import KeptSchemas, RegistryError, SchemaRegistry
+from seamark.client.serde import schema_registry
+from seamark.client.serde.avro import Avro, _parsed
+from seamark.client.serde.avro_bounds import DEEPEST_DATUM, MOST_FREE_VALUES, TooDeep
+from seamark.client.serde.schema_registry import KeptSchemas, RegistryError, SchemaRegistry
 from seamark.errors import UsageError
 from tests.support.schema_registry import FakeRegistry
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.client import Avro, SchemaRegistry
-from seamark.client.producer_serializers import load_serializer, to_bytes
-from seamark.client.schema_registry import RegistryError
+from seamark.client.serde.schema_registry import RegistryError
+from seamark.client.serde.serializers import load_serializer, to_bytes
 from seamark.errors import ConfigError, MissingExtra, UsageError
 from tests.support.schema_registry import FakeRegistry
 
@@ -237,7 +237,7 @@ def test_wrong_settings_are_refused(tmp_path):
 
 
 def test_without_fastavro_the_extra_is_named(monkeypatch):
-    from seamark.client import avro
+    from seamark.client.serde import avro
 
     avro._fastavro.cache_clear()
     monkeypatch.setitem(sys.modules, "fastavro", None)

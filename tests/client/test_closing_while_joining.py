@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from seamark.client import AsyncConsumer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.parallel import ParallelConsumer
 from tests.support.consumers import QUICK, Consumers, poll_all
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from seamark.client import AsyncConsumer, ColumnReader, Consumer, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import RangeGone
 from seamark.errors import ClosedError, ConfigError, UsageError
 from tests.support.produced import produce

@@ -9,10 +9,10 @@ import pytest
 
 from seamark import Broker
 from seamark.client import AsyncConsumer, Consumer, Producer, TopicPartition
-from seamark.client.admin import Admin
+from seamark.client.admin.admin import Admin
 from seamark.client.errors import BrokerError, CommitTimedOut
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.waiting import eventually
 
 T0 = TopicPartition("t", 0)

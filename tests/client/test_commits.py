@@ -6,7 +6,7 @@ import time
 import pytest
 
 from seamark.client import Offset, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import (
     ClientError,
     CommitFailed,

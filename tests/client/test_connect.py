@@ -9,18 +9,18 @@ from itertools import pairwise
 import pytest
 
 from seamark.client import Admin
-from seamark.client.config import AdminConfig, ConsumerConfig
-from seamark.client.connecting import ConnectionRecipe, open_connection
+from seamark.client.cluster_view import Node
+from seamark.client.config.config import AdminConfig, ConsumerConfig
 from seamark.client.deadline import Deadline
-from seamark.client.discovery import coordinator_connection_id
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut, RequestTimedOut
-from seamark.client.io_thread import IoThread
-from seamark.client.metadata_cache import Node
-from seamark.client.network import NetworkClient
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.connecting import ConnectionRecipe, open_connection
+from seamark.client.net.discovery import coordinator_connection_id
+from seamark.client.net.io_thread import IoThread
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 def network(bootstrap, **keywords):
@@ -119,7 +119,7 @@ def test_a_coordinator_marked_unknown_is_disconnected_and_found_again(kafka_like
 
 
 def test_leaders_are_found_and_a_missing_topic_says_so_at_the_deadline(kafka_like, admin, fresh_name):
-    from seamark.client.admin_types import NewTopic
+    from seamark.client.admin.types import NewTopic
 
     topic = fresh_name("topic")
     admin.create_topics([NewTopic(topic, 2)]).raise_if_failed()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seamark.client import Admin, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "raw_protocol.py"
 

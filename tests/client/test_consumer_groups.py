@@ -9,10 +9,10 @@ import pytest
 
 from seamark.assignors import Assignor, MemberAssignment
 from seamark.client import TopicPartition
-from seamark.client.admin_types import NewTopic
-from seamark.client.async_consumer import AsyncConsumer
+from seamark.client.admin.types import NewTopic
+from seamark.client.consumer.async_consumer import AsyncConsumer
+from seamark.client.core.listener import ListenerFailed
 from seamark.client.errors import CommitFailed, ConcurrentUse, MemberFenced, WakeUp
-from seamark.client.listener import ListenerFailed
 from seamark.errors import ClosedError, UsageError
 from tests.support.consumers import QUICK, Consumers, owners, poll_all, shares
 from tests.support.produced import produce

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from seamark.client import Admin, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.consumers import Consumers, commit_at_rest, poll_all, shares
 from tests.support.produced import produce

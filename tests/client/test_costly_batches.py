@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from seamark.client import Admin, AsyncConsumer, ColumnReader, Consumer, TopicPartition
+from seamark.client.admin.record_times import LogPlace
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
-from seamark.client.record_times import LogPlace
 from seamark.parallel import ParallelConsumer
-from seamark.parallel.health import HealthServer
+from seamark.parallel.observe.health import HealthServer
 from tests.support.costly_batches import header_bomb, record, record_bomb, sealed
 from tests.support.scripted_broker import ScriptedBroker
 

@@ -10,7 +10,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import BrokerError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from seamark.client import Consumer, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import DeserializationFailed, OffsetOutOfRange
 from seamark.errors import UsageError
 from tests.support.produced import produce

@@ -16,11 +16,11 @@ import pytest
 
 from seamark.client import Admin, ColumnReader, Consumer, TopicPartition
 from seamark.client.errors import CorruptRecords, NoBrokerAvailable, OperationTimedOut, PeerProtocolError
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.fetch import FetchResponseDivergingEpoch
-from seamark.wire.messages.join_group import JoinGroupResponseMember
-from seamark.wire.messages.metadata import MetadataResponse
-from seamark.wire.messages.sync_group import SyncGroupResponse
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.fetch import FetchResponseDivergingEpoch
+from seamark.wire.protocol.messages.join_group import JoinGroupResponseMember
+from seamark.wire.protocol.messages.metadata import MetadataResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupResponse
 from tests.support.costly_batches import record, record_bomb, sealed
 from tests.support.scripted_broker import CLOSE, TOPIC, ScriptedBroker, assigned
 from tests.support.waiting import eventually

@@ -5,25 +5,25 @@ import threading
 
 import pytest
 
-from seamark.client.admin_types import NewTopic
-from seamark.client.config import ClientConfig
+from seamark.client.admin.types import NewTopic
+from seamark.client.config.config import ClientConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import AssignmentUnusable
-from seamark.client.io_thread import IoThread
-from seamark.client.network import NetworkClient
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.io_thread import IoThread
 from seamark.topic_partition import TopicPartition
-from seamark.wire.consumer_protocol import (
+from seamark.wire.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,
     encode_assignment,
     encode_subscription,
 )
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.support.consumers import Consumers, poll_all
 from tests.support.waiting import eventually
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.client import AsyncConsumer, Consumer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import DeserializationFailed
 from tests.soak.client_parts import iterating
 from tests.support.consumers import QUICK

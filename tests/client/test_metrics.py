@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from seamark import Broker
-from seamark.client import Consumer, Producer, TopicPartition, consumer_metrics, fetch_metrics, producer_metrics
-from seamark.client.admin_types import NewTopic
+from seamark.client import Consumer, Producer, TopicPartition
+from seamark.client.admin.types import NewTopic
+from seamark.client.core import metrics as consumer_metrics
 from seamark.client.errors import ClientError
+from seamark.client.fetch import metrics as fetch_metrics
+from seamark.client.producer import metrics as producer_metrics
 from tests.support.produced import produce
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "client.md"

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from seamark.client import AsyncProducer, Consumer, Delivered, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import BrokerError, NoBrokerAvailable, OperationTimedOut, RecordTooLarge
 from seamark.errors import ClosedError, ConfigError, UsageError
 from seamark.partitioners import Partitioner, partition_for_key
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from seamark.client import AsyncProducer, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import DeliveryFailed
 from seamark.errors import ClosedError
 from tests.support.waiting import eventually

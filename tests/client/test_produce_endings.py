@@ -11,9 +11,9 @@ import threading
 import pytest
 
 from seamark.client import AsyncProducer, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import BrokerError, DeliveryFailed, DeliveryTimedOut, OperationTimedOut
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.waiting import eventually
 
 # Nothing is sent before somebody waits for it: what arrives did so because of how the producer ended.

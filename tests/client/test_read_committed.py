@@ -5,7 +5,7 @@ import time
 import pytest
 
 from seamark.client import ColumnReader, Consumer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from seamark.client import AsyncAdmin, TopicPartition
-from seamark.client.admin_types import NewTopic
-from seamark.client.record_times import LogPlace
-from seamark.wire.error_codes import ErrorCode
+from seamark.client.admin.record_times import LogPlace
+from seamark.client.admin.types import NewTopic
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.produced import produce
 
 

@@ -8,10 +8,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from seamark.client import Admin, TopicPartition
-from seamark.client.admin_types import ANY_ACL, Acl, NewTopic
+from seamark.client.admin.types import ANY_ACL, Acl, NewTopic
 from seamark.client.errors import AuthenticationFailed, BrokerError, ClientError, TlsFailed
 from seamark.errors import ConfigError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.apache_kafka import VERSIONS, ApacheKafka
 from tests.support.certificates import Authority
 from tests.support.watched_server import free_ports

@@ -10,9 +10,11 @@ import sys
 import pytest
 
 from seamark import Broker
-from seamark.broker.security import Security, Tls
-from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition, lasting_failures, reachability
+from seamark.broker.security.security import Security, Tls
+from seamark.client import Admin, AsyncConsumer, Consumer, Producer, TopicPartition
+from seamark.client.core import lasting_failures
 from seamark.client.errors import ClientError, CorruptRecords, NoBrokerAvailable, TlsFailed
+from seamark.client.net import reachability
 from seamark.parallel import ConsumerStopped, ParallelConsumer
 from tests.support.certificates import Authority
 from tests.support.waiting import eventually

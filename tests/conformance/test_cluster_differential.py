@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from seamark.broker import Broker
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.conformance.differential import admin_scripts, data_scripts
 from tests.conformance.differential.cluster_script import ClusterRecorder
 from tests.conformance.differential.known import MOST, is_forbidden, known_differences, unexplained

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from seamark import Broker
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_driver import Client, fresh_name
 from tests.support.hostile_batches import NOW_MS, batch, mutated, record, records, sampled_cases

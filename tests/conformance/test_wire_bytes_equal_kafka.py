@@ -7,22 +7,26 @@ import time
 
 import pytest
 
-from seamark.wire.apis import all_apis
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_response, encode_request, encode_response
-from seamark.wire.messages.api_versions import ApiVersionsRequest
-from seamark.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.offsets.offsets_topic import decode_entry, offset_commit_key, offset_commit_value
+from seamark.wire.protocol.apis import all_apis
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_response, encode_request, encode_response
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from seamark.wire.offsets_topic import decode_entry, offset_commit_key, offset_commit_value
+from seamark.wire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
 from seamark.wire.records import decode_batch, encode_batch, scan_batches
-from seamark.wire.schema import ZERO_UUID, Message
+from seamark.wire.schema.schema import ZERO_UUID, Message
 from tests.support.capture import Wire
 from tests.support.maven import NEWEST_KAFKA
 from tests.support.waiting import eventually

@@ -66,7 +66,7 @@ def topics(request, fresh_name):
     kind = request.node.callspec.params["open_store"]
     if "broker" in kind or "kafka" in kind:
         from seamark.client import Admin
-        from seamark.client.admin_types import NewTopic
+        from seamark.client.admin.types import NewTopic
 
         fixture = "apache_kafka" if "apache" in kind else "seamark_bootstrap"
         found = request.getfixturevalue(fixture)

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from seamark.client import Admin, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
-from seamark.client.consumer import Consumer
+from seamark.client.admin.types import NewTopic
+from seamark.client.consumer.consumer import Consumer
 from seamark.errors import ConfigError, MissingExtra, SeamarkError
 from seamark.parallel.adapters import open_port
-from seamark.parallel.ports import MetadataTooLong, ToCommit
+from seamark.parallel.core.ports import MetadataTooLong, ToCommit
 from tests.support.consumers import remove_member
 
 QUICK = {

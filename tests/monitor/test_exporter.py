@@ -15,10 +15,10 @@ import pytest
 
 from seamark.cli.exporter_command import page
 from seamark.client import Admin, Offset, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.monitor import exposition
 from seamark.monitor.poller import Poller
-from seamark.wire import done_ahead
+from seamark.wire.offsets import done_ahead
 from tests.support.produced import produce
 
 ROOT = Path(__file__).parents[2]

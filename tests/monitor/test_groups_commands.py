@@ -8,8 +8,8 @@ import time
 import pytest
 
 from seamark.client import Consumer, Offset, TopicPartition
-from seamark.client.admin_types import NewTopic
-from seamark.wire import done_ahead
+from seamark.client.admin.types import NewTopic
+from seamark.wire.offsets import done_ahead
 from tests.support.checkpoints import checkpoint
 from tests.support.produced import produce
 

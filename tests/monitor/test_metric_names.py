@@ -11,9 +11,9 @@ from seamark.client import Admin, Consumer, Producer, TopicPartition
 from seamark.monitor.exposition import metrics_text as exporter_text
 from seamark.monitor.poller import Poller
 from seamark.parallel import ParallelConsumer
-from seamark.parallel.metrics import metrics_text as parallel_text
-from seamark.spark.offset_document import SourceOffsets
-from seamark.spark.progress import LagMetrics, SourceProgress
+from seamark.parallel.observe.metrics import metrics_text as parallel_text
+from seamark.spark.read.offset_document import SourceOffsets
+from seamark.spark.watch.progress import LagMetrics, SourceProgress
 from tests.support.waiting import eventually
 
 SOURCE = Path(__file__).parents[2] / "src" / "seamark"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from seamark.client import Consumer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.java import JavaOracle
 from tests.support.kafka_like import KafkaLike
 from tests.support.produced import produce

@@ -7,12 +7,12 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
-from seamark.client.record_times import LogPlace
+from seamark.client.admin.record_times import LogPlace
+from seamark.client.admin.types import NewTopic
 from seamark.monitor.group_ages import GroupAges
 from seamark.monitor.scan import bounds_of, scan
 from seamark.rules.lag import Basis, Lag
-from seamark.wire import done_ahead
+from seamark.wire.offsets import done_ahead
 from tests.support.produced import produce
 
 

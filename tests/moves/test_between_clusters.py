@@ -7,7 +7,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.moves.record_points import CONSUMER_SETTINGS, read_points
 from tests.support.produced import produce
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from seamark.parallel import ParallelConsumer
-from seamark.parallel.columns import rows_of
+from seamark.parallel.core.columns import rows_of
 
 
 class CannotTravel(Exception):

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from seamark.cli.dead_letters_reading import Letter, open_reader
-from seamark.cli.dead_letters_replay import (
+from seamark.cli.dead_letters.reading import Letter, open_reader
+from seamark.cli.dead_letters.replay import (
     GroupInUse,
     NotRemembered,
     Plan,
@@ -24,12 +24,12 @@ from seamark.cli.dead_letters_replay import (
 )
 from seamark.cli.main import app
 from seamark.client import Admin, Consumer, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.errors import SeamarkError, UsageError
 from seamark.parallel import DeadLetter, Retry
-from seamark.parallel.dead_letters import Provenance, Replay, encode
+from seamark.parallel.core.dead_letters import Provenance, Replay, encode
 from seamark.topic_partition import TopicPartition
-from seamark.wire.done_ahead import DoneAhead, decode
+from seamark.wire.offsets.done_ahead import DoneAhead, decode
 
 NOW_MS = 1_763_200_000_000
 

@@ -13,7 +13,7 @@ import pytest
 from seamark.errors import UsageError
 from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry, Skip
 from seamark.parallel.adapters.seamark_client import SeamarkPort
-from seamark.parallel.status import State
+from seamark.parallel.observe.status import State
 from tests.parallel.test_failures import Poisoned, poisoned_by
 from tests.parallel.test_running import numbers
 

@@ -10,8 +10,8 @@ import pytest
 from seamark.client import Producer
 from seamark.errors import ConfigError, UsageError
 from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, Park, Retry, Skip, Stop
-from seamark.parallel.dead_letters import decode as read_dead_letter
-from seamark.parallel.status import State
+from seamark.parallel.core.dead_letters import decode as read_dead_letter
+from seamark.parallel.observe.status import State
 from tests.parallel.test_running import numbers
 
 TWICE = Retry(attempts=2, delay=0.01)
@@ -49,7 +49,7 @@ def test_a_poison_record_stops_the_consumer_below_it(any_topic, until):
 # covers: H2, H20
 @pytest.mark.parametrize("batch", [None, Batch(5, wait=0.01), Batch(5, wait=0.01, arrow=True)], ids=str)
 def test_a_poison_record_goes_to_the_dead_letter_topic_with_its_story(topic, until, batch):
-    from seamark.parallel.columns import rows_of
+    from seamark.parallel.core.columns import rows_of
 
     one = poisoned_by(topic, b"4")
 

@@ -12,13 +12,13 @@ import pytest
 from seamark.client import Producer
 from seamark.errors import ConfigError, UsageError
 from seamark.parallel import ParallelConsumer
-from seamark.parallel.health import HealthServer, complaints, unready
-from seamark.parallel.metrics import metrics_text
-from seamark.parallel.ports import SetAside
-from seamark.parallel.progress import Progress, progress_text
-from seamark.parallel.stall import Stall
-from seamark.parallel.status import CommitStatus, PartitionStatus, StallStatus, State, Status
-from seamark.parallel.work import Where
+from seamark.parallel.core.ports import SetAside
+from seamark.parallel.core.stall import Stall
+from seamark.parallel.core.work import Where
+from seamark.parallel.observe.health import HealthServer, complaints, unready
+from seamark.parallel.observe.metrics import metrics_text
+from seamark.parallel.observe.progress import Progress, progress_text
+from seamark.parallel.observe.status import CommitStatus, PartitionStatus, StallStatus, State, Status
 from seamark.topic_partition import TopicPartition
 from tests.support.waiting import eventually
 

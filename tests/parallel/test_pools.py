@@ -17,14 +17,14 @@ from multiprocessing.pool import AsyncResult
 import pytest
 
 from seamark.errors import ConfigError
-from seamark.parallel.actions import StartCall
-from seamark.parallel.handler_calls import Argument, UnreadableRecord, where_to_run
-from seamark.parallel.handler_kinds import is_async
-from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.pool_loop import LoopPool
-from seamark.parallel.pool_threads import ThreadPool
+from seamark.parallel.core.actions import StartCall
+from seamark.parallel.core.handler_kinds import is_async
+from seamark.parallel.core.work import Work
+from seamark.parallel.pools.calls import Argument, UnreadableRecord, where_to_run
+from seamark.parallel.pools.loop import LoopPool
+from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.threads import ThreadPool
 from seamark.parallel.settings import Batch, Commit
-from seamark.parallel.work import Work
 from tests.support.pool_calls import PLACE, Rec, calls_of, drained
 
 

@@ -10,10 +10,10 @@ from collections import Counter
 import psutil
 import pytest
 
-from seamark.parallel.handler_calls import Argument
-from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.pool_processes import ProcessPool
-from seamark.parallel.process_calls import HandlerProcessDied
+from seamark.parallel.pools.calls import Argument
+from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.process_calls import HandlerProcessDied
+from seamark.parallel.pools.processes import ProcessPool
 from tests.parallel import process_handlers
 from tests.soak.parallel_parts import processes
 from tests.support.pool_calls import calls_with, drained

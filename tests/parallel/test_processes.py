@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from seamark.parallel import Batch, Commit, ConsumerStopped, DeadLetter, Order, Retry, Skip
-from seamark.parallel.dead_letters import decode as read_dead_letter
-from seamark.parallel.status import State
+from seamark.parallel.core.dead_letters import decode as read_dead_letter
+from seamark.parallel.observe.status import State
 from tests.parallel import process_handlers
 from tests.parallel.test_running import key_of, numbers, spread
 

@@ -9,7 +9,7 @@ import pytest
 
 from seamark.errors import ConfigError, UsageError
 from seamark.parallel import Batch, Commit, ConsumerStopped, Order, Retry
-from seamark.parallel.status import State
+from seamark.parallel.observe.status import State
 
 KEYS = 7
 

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.commit_schedule import PeriodicCommits
-from seamark.parallel.committer import OffsetCommitter
-from seamark.parallel.thread_timer import ThreadTimer
+from seamark.parallel.core.commit_schedule import PeriodicCommits
+from seamark.parallel.core.committer import OffsetCommitter
+from seamark.parallel.run.thread_timer import ThreadTimer
 
 
 # covers: H1, H21, H27

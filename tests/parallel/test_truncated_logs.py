@@ -9,7 +9,7 @@ import pytest
 
 from seamark.client import Consumer
 from seamark.parallel import Batch, Commit, Order, Park, Retry
-from seamark.wire.done_ahead import decode
+from seamark.wire.offsets.done_ahead import decode
 from tests.parallel.test_running import numbers
 from tests.support.unclean_election import elect_uncleanly
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from seamark import Broker
-from seamark.cli.durations import time_ms_of
+from seamark.cli.show.durations import time_ms_of
 from seamark.client import Consumer, Offset, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.checkpoints import checkpoint
 from tests.support.commands import command_runner
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import NoBrokerAvailable, OperationTimedOut
 from seamark.plans import (
     GroupInUse,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import DecodeError
-from seamark.wire import column_buffers
-from seamark.wire.columns import COLUMN_NAMES, decode_columns
+from seamark.wire.columns import buffers as column_buffers
+from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from seamark.wire.records import Codec, Record, encode_batch, read_records
 from tests.support.mutations import mutate, mutate_batch
 
@@ -210,7 +210,7 @@ import sys
 from random import Random
 from time import monotonic
 from seamark.errors import DecodeError
-from seamark.wire.columns import COLUMN_NAMES, decode_columns
+from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from tests.property.test_columns import sample_batches
 from tests.support.mutations import mutate_batch
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.parallel.committer import OffsetCommitter
+from seamark.parallel.core.committer import OffsetCommitter
 
 
 class ToldAlgorithm:

@@ -20,10 +20,10 @@ from seamark.coordinator import (
     partition_for,
 )
 from seamark.coordinator.placement import java_string_hash
-from seamark.coordinator.records import NO_EXPIRY, OffsetCommitted
 from seamark.coordinator.replies import CommitReply, JoinReply
-from seamark.coordinator.stored import LastValues, from_bytes, to_bytes
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator.storing.records import NO_EXPIRY, OffsetCommitted
+from seamark.coordinator.storing.stored import LastValues, from_bytes, to_bytes
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import Record as LogRecord
 from tests.support.coordinator_driver import Driver, check_consistency, compact, replayed, subscription
 

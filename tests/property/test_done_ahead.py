@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.wire.done_ahead import MAX_LENGTH, DoneAhead, decode, encode, encoded_size
+from seamark.wire.offsets.done_ahead import MAX_LENGTH, DoneAhead, decode, encode, encoded_size
 
 bases = st.integers(0, 1 << 20) | st.integers(0, (1 << 62))
 

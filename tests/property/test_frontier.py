@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seamark.parallel.frontier import Frontier
-from seamark.wire.done_ahead import DoneAhead, decode, encode
+from seamark.parallel.core.frontier import Frontier
+from seamark.wire.offsets.done_ahead import DoneAhead, decode, encode
 
 
 class NaiveFrontier:

@@ -8,13 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seamark.parallel.actions import CommitOffsets, StartCall
-from seamark.parallel.engine import Engine
-from seamark.parallel.ports import Committed, Polled
+from seamark.parallel.core.actions import CommitOffsets, StartCall
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, Polled
 from seamark.parallel.settings import Commit, Order, Retry, Settings
-from seamark.simulation.parallel_log import PartitionLog
+from seamark.simulation.parallel.log import PartitionLog
 from seamark.topic_partition import TopicPartition
-from seamark.wire.done_ahead import decode
+from seamark.wire.offsets.done_ahead import decode
 
 P0 = TopicPartition("orders", 0)
 

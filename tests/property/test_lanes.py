@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.parallel.lanes import Lanes
-from seamark.parallel.work import Work
+from seamark.parallel.core.lanes import Lanes
+from seamark.parallel.core.work import Work
 from seamark.topic_partition import TopicPartition
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from seamark.errors import DecodeError
-from seamark.wire.codec import decode_from, decode_in_steps
-from seamark.wire.schema import Message
+from seamark.wire.schema.codec import decode_from, decode_in_steps
+from seamark.wire.schema.schema import Message
 from tests.support.message_strategies import EVERY_LABEL, EVERY_MESSAGE, messages
 
 EXAMPLES = 200 if os.environ.get("SEAMARK_SOAK") == "1" else 10

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from kio.serial._introspect import classify_field, get_field_tag, is_optional
 
-from seamark.wire.schema import Array, Fixed, Message, Struct, Variable
+from seamark.wire.schema.schema import Array, Fixed, Message, Struct, Variable
 from tests.support.kio_messages import (
     from_kio,
     kio_class,

@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import DecodeError
-from seamark.wire.crc32c import crc32c
-from seamark.wire.record_reader import _read_carefully, _read_quickly
 from seamark.wire.records import (
     Codec,
     Record,
@@ -19,7 +17,9 @@ from seamark.wire.records import (
     rebase,
     scan_batches,
 )
-from seamark.wire.varints import encode_varint, read_varint, read_varlong
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.record_reader import _read_carefully, _read_quickly
+from seamark.wire.records.varints import encode_varint, read_varint, read_varlong
 
 nullable_bytes = st.none() | st.binary(max_size=200) | st.integers(0, 20_000).map(bytes)
 header_lists = st.lists(st.tuples(st.text(max_size=70), nullable_bytes), max_size=4)

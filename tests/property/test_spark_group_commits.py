@@ -1,13 +1,13 @@
-"""Committers of one group in every order: the rules of ``seamark.spark.group_commits`` against what they promise."""
+"""Committers of one group in every order: the rules of ``spark.read.group_commits`` against what they promise."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.records_api import Offset
-from seamark.spark.group_commits import Decision, Left, commit_metadata, decide, read_mark
-from seamark.spark.offset_document import SourceOffsets, TopicOffsets
+from seamark.client.records import Offset
+from seamark.spark.read.group_commits import Decision, Left, commit_metadata, decide, read_mark
+from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets
 from seamark.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -4,23 +4,26 @@ lifetimes.
 
 import pytest
 
-from seamark.client import commits, positions_answers, rebalance_completion, rebalance_preparation
-from seamark.client.assignment_state import AssignmentState
-from seamark.client.commits import Commits
-from seamark.client.commits_verdict import Verdict
-from seamark.client.consumer_calls import ConsumerCalls
-from seamark.client.consumer_core import ConsumerCore
-from seamark.client.heartbeat_sending import Heartbeats
-from seamark.client.heartbeat_timing import HeartbeatTiming
-from seamark.client.membership import Membership
-from seamark.client.membership_generation import NO_IDENTITY, GroupIdentity
-from seamark.client.membership_standing import Standing
-from seamark.client.poll_interval import PollInterval
-from seamark.client.positions import Positions
-from seamark.client.positions_policy import LATEST, ResetPolicy
-from seamark.client.rebalance_ownership import Difference, Handover
-from seamark.client.record_iteration import RecordIteration
-from seamark.client.records_api import Offset
+from seamark.client.consumer.calls import ConsumerCalls
+from seamark.client.consumer.iteration import RecordIteration
+from seamark.client.core.assignment_state import AssignmentState
+from seamark.client.core.commits import commits
+from seamark.client.core.commits.commits import Commits
+from seamark.client.core.commits.verdict import Verdict
+from seamark.client.core.consumer_core import ConsumerCore
+from seamark.client.core.membership import completion as rebalance_completion
+from seamark.client.core.membership import preparation as rebalance_preparation
+from seamark.client.core.membership.generation import NO_IDENTITY, GroupIdentity
+from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
+from seamark.client.core.membership.heartbeats import Heartbeats
+from seamark.client.core.membership.membership import Membership
+from seamark.client.core.membership.ownership import Difference, Handover
+from seamark.client.core.membership.poll_interval import PollInterval
+from seamark.client.core.membership.standing import Standing
+from seamark.client.core.positions import answers as positions_answers
+from seamark.client.core.positions.positions import Positions
+from seamark.client.core.positions.reset import LATEST, ResetPolicy
+from seamark.client.records import Offset
 from seamark.simulation import LifetimeFailed, run_lifetime
 
 

@@ -2,11 +2,14 @@
 
 import pytest
 
-from seamark.coordinator import commits, pending, rebalancing, replay, shard_state, static_members, syncing
-from seamark.coordinator.groups import Group
+from seamark.coordinator import shard_state
+from seamark.coordinator.membership import rebalancing, static_members, syncing
+from seamark.coordinator.membership.groups import Group
+from seamark.coordinator.offsets import commits
+from seamark.coordinator.storing import pending, replay
 from seamark.simulation import LifetimeFailed, run_lifetime
 from seamark.storage import compaction, log, segment
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 def accept_anybody(monkeypatch):

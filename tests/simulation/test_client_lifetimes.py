@@ -2,10 +2,10 @@
 
 import pytest
 
-from seamark.client.membership_effects import ListenerCall
+from seamark.client.core.effects import ListenerCall
 from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, run_lifetime, scenario_named
-from seamark.simulation.applications import Style
-from seamark.simulation.deliveries import Promise
+from seamark.simulation.members.applications import Style
+from seamark.simulation.world.deliveries import Promise
 
 CLIENT_SCENARIOS = [name for name, each in SCENARIOS.items() if each.has_real_clients]
 
@@ -78,7 +78,7 @@ def test_at_most_once_never_repeats():
 
 
 def test_a_lifetime_of_clients_that_never_waits_is_ended(monkeypatch):
-    from seamark.client.heartbeat_timing import HeartbeatTiming
+    from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
 
     monkeypatch.setattr(HeartbeatTiming, "is_due", lambda self, now_ms: False)
     with pytest.raises(LifetimeFailed, match="time goes on"):

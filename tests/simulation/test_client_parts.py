@@ -5,24 +5,24 @@ import random
 import pytest
 
 from seamark.client.backoff import ExponentialBackoff
-from seamark.client.consumer_calls import OnIo, UserCode
+from seamark.client.cluster_view import Node
+from seamark.client.consumer.calls import OnIo, UserCode
 from seamark.client.errors import ConnectionFailed, NoBrokerAvailable
-from seamark.client.metadata_cache import Node
 from seamark.coordinator.commands import CommitOffsets, OffsetToCommit
 from seamark.coordinator.replies import CommitReply
-from seamark.simulation.caller import Caller, Nested, Work
-from seamark.simulation.consumer_shell import Done, Waiting
-from seamark.simulation.deliveries import Belief, Deliveries, ListenerOrder, Promise
-from seamark.simulation.event_loop import EventLoop
-from seamark.simulation.node_links import Exchange, Links
-from seamark.simulation.process_clock import ProcessClock
-from seamark.simulation.topic_logs import TopicLogs
-from seamark.simulation.violations import InvariantViolated
-from seamark.simulation.wire_network import WireNetwork
+from seamark.simulation.members.caller import Caller, Nested, Work
+from seamark.simulation.members.consumer_shell import Done, Waiting
+from seamark.simulation.world.deliveries import Belief, Deliveries, ListenerOrder, Promise
+from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.world.node_links import Exchange, Links
+from seamark.simulation.world.process_clock import ProcessClock
+from seamark.simulation.world.topic_logs import TopicLogs
+from seamark.simulation.world.violations import InvariantViolated
+from seamark.simulation.world.wire_network import WireNetwork
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 T0 = TopicPartition("t", 0)
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import tests.contracts.test_filesystem_contract as contract
-from seamark.simulation.disk import Crashed, SimulatedDisk
+from seamark.simulation.world.disk import Crashed, SimulatedDisk
 from seamark.storage import DiskFull, StorageFailed
 
 # The port's own suite, with this implementation in the place of the others.

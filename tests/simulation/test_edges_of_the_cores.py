@@ -6,8 +6,8 @@ import pytest
 
 from seamark.coordinator import CommitOffsets, DescribeGroups, FetchOffsets, JoinGroup, Settings, SyncGroup
 from seamark.errors import ConfigError
-from seamark.simulation.disk import SimulatedDisk
-from seamark.simulation.log_checks import LogReader
+from seamark.simulation.broker.log_checks import LogReader
+from seamark.simulation.world.disk import SimulatedDisk
 from seamark.storage import CorruptBatch, Log, LogSettings
 from seamark.wire.records import Record, encode_batch
 

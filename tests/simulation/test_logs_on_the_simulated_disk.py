@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from seamark.simulation.disk import Crashed, SimulatedDisk
-from seamark.simulation.log_checks import LogReader
+from seamark.simulation.broker.log_checks import LogReader
+from seamark.simulation.world.disk import Crashed, SimulatedDisk
 from seamark.storage import Log, LogSettings, StorageFailed
 from seamark.wire.records import Record, encode_batch
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
+from seamark.simulation.parallel.lifetime import ParallelLifetime, ParallelLifetimeFailed
 
 # What these seeds showed when they failed; a change to what is drawn gives them another course, as a sample.
 ONCE_FAILED = {

@@ -2,22 +2,12 @@
 
 import pytest
 
-from seamark.parallel import (
-    budget,
-    committer,
-    endings,
-    engine,
-    frontier,
-    intake,
-    lanes,
-    process_calls,
-    stays,
-    withheld,
-)
-from seamark.parallel.budget import Changes
-from seamark.parallel.frontier import Frontier
-from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
-from seamark.wire.done_ahead import DoneAhead
+from seamark.parallel.core import budget, committer, endings, engine, frontier, intake, lanes, stays, withheld
+from seamark.parallel.core.budget import Changes
+from seamark.parallel.core.frontier import Frontier
+from seamark.parallel.pools import process_calls
+from seamark.simulation.parallel.lifetime import ParallelLifetime, ParallelLifetimeFailed
+from seamark.wire.offsets.done_ahead import DoneAhead
 
 SEEDS = 120
 

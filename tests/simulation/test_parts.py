@@ -5,14 +5,14 @@ import random
 import pytest
 
 from seamark.coordinator.commands import CommitOffsets, Heartbeat
-from seamark.coordinator.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
 from seamark.coordinator.replies import HeartbeatReply
-from seamark.simulation.books import Books
-from seamark.simulation.event_loop import EventLoop
-from seamark.simulation.ledger import Ledger
-from seamark.simulation.network import Network
-from seamark.simulation.transcript import Transcript
-from seamark.simulation.violations import InvariantViolated, LifetimeFailed
+from seamark.coordinator.storing.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
+from seamark.simulation.broker.ledger import Ledger
+from seamark.simulation.world.books import Books
+from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.world.network import Network
+from seamark.simulation.world.transcript import Transcript
+from seamark.simulation.world.violations import InvariantViolated, LifetimeFailed
 
 
 def commit_of(partition, offset):

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from seamark.cli import simulate_command
 from seamark.errors import UsageError
 from seamark.simulation import SCENARIOS, Lifetime, scenario_named
-from seamark.simulation.invariants import Invariants
-from seamark.simulation.violations import InvariantViolated
+from seamark.simulation.broker.invariants import Invariants
+from seamark.simulation.world.violations import InvariantViolated
 
 
 @pytest.fixture

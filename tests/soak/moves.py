@@ -19,7 +19,7 @@ from pathlib import Path
 
 from seamark import Broker
 from seamark.client import Admin, Offset, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.stores import StoredOffset, ZookeeperStore
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.produced import produce

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from seamark.spark.offsets.findings_job import find
+from seamark.spark.lake.findings.job import find
 from tests.support.group_histories import LOOK_ALIKES, TROUBLE, history_of
 from tests.support.lakes import findings_in, findings_of_history, lake_of, renamed, rows_of
 from tests.support.spark_session import local_session

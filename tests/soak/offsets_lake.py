@@ -18,9 +18,9 @@ from pathlib import Path
 from seamark import Broker
 from seamark.client import Admin, Offset, TopicPartition
 from seamark.errors import SeamarkError
-from seamark.spark.offsets import job
-from seamark.spark.offsets.lake import Lake
-from seamark.spark.offsets.schemas import STATE_TABLES, TABLES
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.tables.lake import Lake
+from seamark.spark.lake.tables.schemas import STATE_TABLES, TABLES
 from tests.support.lake_driver import LakeDriver, contents
 from tests.support.spark_session import local_session
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from seamark.simulation.parallel_lifetime import ParallelLifetime, ParallelLifetimeFailed
+from seamark.simulation.parallel.lifetime import ParallelLifetime, ParallelLifetimeFailed
 
 SEEDS = 20_000
 PROCESSES = 2

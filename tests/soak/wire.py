@@ -15,14 +15,14 @@ from functools import cache
 import psutil
 
 from seamark.errors import DecodeError
-from seamark.wire import done_ahead
-from seamark.wire.apis import Api, all_apis
-from seamark.wire.columns import decode_columns
-from seamark.wire.compression import Codec
-from seamark.wire.consumer_protocol import decode_assignment, decode_subscription
-from seamark.wire.frames import FrameParser, decode_request, decode_response, encode_request, encode_response
-from seamark.wire.offsets_topic import decode_entry, offset_commit_key, offset_commit_value
+from seamark.wire.columns.columns import decode_columns
+from seamark.wire.offsets import done_ahead
+from seamark.wire.offsets.offsets_topic import decode_entry, offset_commit_key, offset_commit_value
+from seamark.wire.protocol.apis import Api, all_apis
+from seamark.wire.protocol.consumer_protocol import decode_assignment, decode_subscription
+from seamark.wire.protocol.frames import FrameParser, decode_request, decode_response, encode_request, encode_response
 from seamark.wire.records import Record, encode_batch, read_records
+from seamark.wire.records.compression import Codec
 from tests.support.mutations import mutate, mutate_batch
 from tests.support.random_messages import random_message
 

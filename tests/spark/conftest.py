@@ -74,7 +74,7 @@ def seamark(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark: SparkSession
 ) -> Callable[..., Ran]:
     """Runs a command in a directory of its own, on the Spark session of the tests."""
-    from seamark.cli import audit_spark
+    from seamark.cli.audit import spark as audit_spark
     from tests.support.commands import command_runner
 
     @contextmanager

@@ -134,7 +134,7 @@ def test_a_group_start_reads_from_its_offsets_and_falls_back_where_it_has_none(
     with pytest.raises(Exception) as caught:
         read(spark, our_broker, groupFallback="fail", **options).count()
     assert our_sentence(caught.value) == (
-        f"seamark.spark.source_errors.NoGroupOffset: startingOffsets=group: group {group!r} has no usable offset for "
+        f"seamark.spark.errors.NoGroupOffset: startingOffsets=group: group {group!r} has no usable offset for "
         f"{filled}-1, and groupFallback=fail forbids to choose one"
     )
     # Reading commits nothing.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seamark.client import Admin, Offset, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.commands import command_runner
 
 

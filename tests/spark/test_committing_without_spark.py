@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from seamark.client.admin_types import NewTopic
-from seamark.spark.group_commits import LOOK_AGAIN_MS, GroupCommits
-from seamark.spark.kafka_cluster import KafkaCluster
-from seamark.spark.offset_document import SourceOffsets, TopicOffsets
-from seamark.spark.options import ReadOptions
+from seamark.client.admin.types import NewTopic
+from seamark.spark.read.group_commits import LOOK_AGAIN_MS, GroupCommits
+from seamark.spark.read.kafka_cluster import KafkaCluster
+from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets
+from seamark.spark.read.options import ReadOptions
 from seamark.topic_partition import TopicPartition
 
 

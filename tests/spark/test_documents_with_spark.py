@@ -23,7 +23,7 @@ PAGES = [
 def names(spark, tmp_path, monkeypatch):
     """What the pages take for granted: a session, a cluster with a topic of 100 orders, and a directory."""
     from seamark import Broker
-    from seamark.cli import audit_spark
+    from seamark.cli.audit import spark as audit_spark
 
     # Commands that would start a Spark of their own are given this one: there can be but one in a process.
     monkeypatch.setattr(audit_spark, "spark_session", lambda name: nullcontext(spark))

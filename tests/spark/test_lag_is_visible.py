@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.client import Admin, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 

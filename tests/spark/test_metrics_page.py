@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from seamark.errors import ConfigError
-from seamark.spark.listener import ProgressListener
+from seamark.spark.watch.listener import ProgressListener
 from tests.support.spark_cluster import MemoryCluster
 from tests.unit.spark.test_spark_progress import ENDED, end_of, event
 

@@ -18,7 +18,7 @@ import pytest
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
 from seamark.errors import SeamarkError
-from seamark.spark.offsets.lake import Lake
+from seamark.spark.lake.tables.lake import Lake
 from tests.support.external_tools import java
 
 
@@ -167,7 +167,7 @@ def test_a_group_that_the_lake_does_not_know_is_no_plan_without_changes(seamark,
 
 
 def test_without_java_or_without_spark_one_sentence_says_what_to_install(seamark, monkeypatch, world):
-    from seamark.cli import audit_spark
+    from seamark.cli.audit import spark as audit_spark
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -182,13 +182,13 @@ def test_without_java_or_without_spark_one_sentence_says_what_to_install(seamark
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("Job aborted.\n seamark.spark.offsets.lake.LakeError: it is damaged SQLSTATE: 1", "^it is damaged$"),
+        ("Job aborted.\n seamark.spark.lake.tables.lake.LakeError: it is damaged SQLSTATE: 1", "^it is damaged$"),
         ("\nJava heap space\n at java.lang", r"the Spark job failed: Java heap space; \S*spark.log says more"),
     ],
 )  # fmt: skip
 def test_an_error_of_spark_is_one_sentence_and_its_log_is_kept(monkeypatch, text, sentence):
-    from seamark.cli import audit_spark
-    from seamark.spark import local_session
+    from seamark.cli.audit import spark as audit_spark
+    from seamark.spark import session as local_session
 
     class Session(contextlib.AbstractContextManager):
         def __init__(self, directory, **_):
@@ -216,7 +216,7 @@ def test_an_error_of_spark_is_one_sentence_and_its_log_is_kept(monkeypatch, text
 
 
 def test_following_goes_on_until_it_is_interrupted(seamark, world, monkeypatch):
-    from seamark.cli import audit_run
+    from seamark.cli.audit import run as audit_run
 
     pauses = []
 

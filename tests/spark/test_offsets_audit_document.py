@@ -11,7 +11,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "offsets-lake.md").read_text()
 
 
 def test_every_column_of_every_table_is_described_in_its_words():
-    schemas = pytest.importorskip("seamark.spark.offsets.schemas", reason="needs pyspark")
+    schemas = pytest.importorskip("seamark.spark.lake.tables.schemas", reason="needs pyspark")
     assert f"format version is {schemas.VERSION}" in DOCUMENT
     for table in schemas.TABLES:
         section = DOCUMENT.partition(f"\n### {table}\n")[2].partition("\n### ")[0]

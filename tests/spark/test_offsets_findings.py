@@ -7,7 +7,7 @@ import pytest
 
 from seamark.errors import UsageError
 from seamark.rules.findings import Commit, Generation, GroupHistory, LogSample, Parameters, PartitionHistory
-from seamark.spark.offsets.findings_job import find, parameters_from
+from seamark.spark.lake.findings.job import find, parameters_from
 from tests.support.group_histories import HOUR, LOOK_ALIKES, MINUTE, SECOND, START, TROUBLE, history_of
 from tests.support.lakes import commit_row, findings_in, findings_of_history, lake_of, renamed, rows_of
 

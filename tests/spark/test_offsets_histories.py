@@ -15,10 +15,10 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Producer
-from seamark.client.admin_types import NewTopic
-from seamark.spark.offsets import job
-from seamark.spark.offsets.lake import Lake
-from seamark.wire.messages.offset_commit import (
+from seamark.client.admin.types import NewTopic
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.tables.lake import Lake
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

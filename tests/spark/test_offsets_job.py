@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
-from seamark.spark.offsets import job
-from seamark.spark.offsets.job_errors import TopicNotReadable
-from seamark.spark.offsets.lake import Lake, LakeError
+from seamark.spark.lake.errors import TopicNotReadable
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.tables.lake import Lake, LakeError
 
 # A member that commits and is gone without a word: what a crash looks like to the coordinator.
 CRASHING = """
@@ -114,7 +114,7 @@ def everything(lake, spark, table):
 
 @pytest.fixture
 def topic(admin, fresh_name, kafka_like):
-    from seamark.client.admin_types import NewTopic
+    from seamark.client.admin.types import NewTopic
 
     name = fresh_name("lake")
     admin.create_topics([NewTopic(name, 2)]).raise_if_failed()

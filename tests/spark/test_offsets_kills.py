@@ -10,8 +10,8 @@ import time
 import pytest
 
 from seamark.client import Admin, Offset, TopicPartition
-from seamark.spark.offsets import job
-from seamark.spark.offsets.lake import Lake
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.tables.lake import Lake
 from tests.support.external_tools import java
 from tests.support.lake_driver import LakeDriver, contents
 from tests.support.spark_cluster_processes import run_program, standalone_cluster
@@ -19,7 +19,7 @@ from tests.support.spark_cluster_processes import run_program, standalone_cluste
 ON_A_CLUSTER = """
 import json, sys
 from pyspark.sql import SparkSession
-from seamark.spark.offsets import job
+from seamark.spark.lake.fill import job
 
 session = SparkSession.builder.master(sys.argv[1]).getOrCreate()
 summary = job.run(session, sys.argv[3], config={"bootstrap.servers": sys.argv[2]})

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from seamark.spark.offsets.reading import as_of, diff
+from seamark.spark.lake.time_travel import as_of, diff
 from tests.support.lakes import commit_row, lake_of, moment
 
 START = 1_700_000_000_000

@@ -7,9 +7,9 @@ import pytest
 
 from seamark.errors import UsageError
 from seamark.rules.lag import lag_of, total, total_unfinished
-from seamark.spark.offsets.findings_job import find
-from seamark.spark.offsets.report import page, write, write_whole
-from seamark.spark.offsets.report_content import content
+from seamark.spark.lake.findings.job import find
+from seamark.spark.lake.report.content import content
+from seamark.spark.lake.report.report import page, write, write_whole
 from tests.support.group_histories import TROUBLE, history_of
 from tests.support.lakes import commit_row, lake_of, moment, rows_of
 from tests.support.report_contents import HOSTILE, report_content

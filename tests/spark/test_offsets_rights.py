@@ -10,13 +10,13 @@ import contextlib
 import pytest
 
 from seamark import Broker
-from seamark.broker.security import Security
+from seamark.broker.security.security import Security
 from seamark.client import Admin, Offset, Producer, TopicPartition
-from seamark.client.admin_types import Acl, NewTopic
-from seamark.spark.offsets import job
-from seamark.spark.offsets.job_errors import TopicNotReadable
-from seamark.spark.offsets.lake import Lake
-from seamark.spark.offsets.stream import stream
+from seamark.client.admin.types import Acl, NewTopic
+from seamark.spark.lake.errors import TopicNotReadable
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.fill.stream import stream
+from seamark.spark.lake.tables.lake import Lake
 from tests.support.guarded_kafka import USERS
 from tests.support.waiting import eventually
 

@@ -8,15 +8,15 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Offset, Producer, TopicPartition
-from seamark.spark.offsets import job
-from seamark.spark.offsets.job_errors import LakeJobFailed
-from seamark.spark.offsets.lake import Lake
+from seamark.spark.lake.errors import LakeJobFailed
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.tables.lake import Lake
 
 
 @pytest.fixture
 def group_on_a_topic(kafka_like, admin, fresh_name):
     """A group at offset 4 of ten records that were written two seconds apart in time, and at the end of another ten."""
-    from seamark.client.admin_types import NewTopic
+    from seamark.client.admin.types import NewTopic
 
     topic, group = fresh_name("sampled"), fresh_name("group")
     admin.create_topics([NewTopic(topic, 2)]).raise_if_failed()

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from seamark.client import Admin, Offset, TopicPartition
-from seamark.spark.offsets import job
-from seamark.spark.offsets.lake import Lake, LakeError
-from seamark.spark.offsets.stream import stream
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.fill.stream import stream
+from seamark.spark.lake.tables.lake import Lake, LakeError
 
 ONCE = {"availableNow": True}
 

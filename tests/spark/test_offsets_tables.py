@@ -7,11 +7,11 @@ import datetime
 import pytest
 
 from seamark.client import Admin, Offset, TopicPartition
-from seamark.spark.offsets import job
-from seamark.spark.offsets.decode_totals import totals, totals_on_spark
-from seamark.spark.offsets.lake import Lake, LakeError
-from seamark.spark.offsets.lake_merging import merge_small_files
-from seamark.spark.offsets.schemas import TABLES, schema
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.fill.totals import totals, totals_on_spark
+from seamark.spark.lake.tables.lake import Lake, LakeError
+from seamark.spark.lake.tables.merging import merge_small_files
+from seamark.spark.lake.tables.schemas import TABLES, schema
 
 
 def test_every_table_is_there_from_the_beginning_with_its_schema(spark, tmp_path):

@@ -9,15 +9,15 @@ import pytest
 
 from seamark.client import Consumer, Offset, Producer, TopicPartition
 from seamark.client.errors import BrokerError
-from seamark.spark.cluster import FoundTopic
-from seamark.spark.kafka_cluster import KafkaCluster
-from seamark.spark.options import ReadOptions
-from seamark.spark.range_reading import read_range
-from seamark.spark.ranges import OffsetRange
-from seamark.spark.source_errors import RecordsLost, TopicRecreated
-from seamark.spark.stream_core import StreamCore
-from seamark.spark.worker_connections import idle_count
-from seamark.wire.error_codes import ErrorCode
+from seamark.spark.errors import RecordsLost, TopicRecreated
+from seamark.spark.read.cluster import FoundTopic
+from seamark.spark.read.kafka_cluster import KafkaCluster
+from seamark.spark.read.options import ReadOptions
+from seamark.spark.read.ranges import OffsetRange
+from seamark.spark.read.stream_core import StreamCore
+from seamark.spark.read.task import read_range
+from seamark.spark.read.worker_connections import idle_count
+from seamark.wire.protocol.error_codes import ErrorCode
 
 STAMP_MS = 1_700_000_000_000
 SCHEMA = "partition int, offset bigint, topic string"
@@ -198,9 +198,9 @@ def test_a_stream_loads_only_what_planning_needs_before_its_first_task(our_broke
     planned, *loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
 
     assert planned == "1"
-    assert {"seamark.spark.kafka_cluster", "seamark.wire.messages.list_offsets"} <= set(loaded)
+    assert {"seamark.spark.read.kafka_cluster", "seamark.wire.protocol.messages.list_offsets"} <= set(loaded)
     for_tasks_or_groups = {
-        "numba", "seamark.client.admin_groups", "seamark.client.fetch_columns", "seamark.client.record_times",
-        "seamark.spark.range_reading", "seamark.wire.messages.fetch", "seamark.wire.messages.join_group",
+        "numba", "seamark.client.admin.groups", "seamark.client.fetch.ranges", "seamark.client.admin.record_times",
+        "seamark.spark.read.task", "seamark.wire.protocol.messages.fetch", "seamark.wire.protocol.messages.join_group",
     }  # fmt: skip
     assert for_tasks_or_groups.isdisjoint(loaded)

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from seamark.client import Admin, ColumnReader, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEED = int(os.environ.get("SEAMARK_SEED") or random.SystemRandom().randrange(2**32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.client import Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.spark_session import told_by
 from tests.support.waiting import eventually
 

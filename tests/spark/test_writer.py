@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.client import Consumer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.support.spark_session import our_sentence
 
 

@@ -7,10 +7,10 @@ from seamark import Broker
 from seamark.client import Admin, Consumer, TopicPartition
 from seamark.client.errors import RecordTooLarge
 from seamark.errors import UsageError
-from seamark.spark import writer_producers
-from seamark.spark.write_options import WriteOptions
-from seamark.spark.writer_producers import CannotWrite, check_topic, producer_for
-from seamark.spark.writer_rows import BadRow, RowSender
+from seamark.spark.write import producers as writer_producers
+from seamark.spark.write.options import WriteOptions
+from seamark.spark.write.producers import CannotWrite, check_topic, producer_for
+from seamark.spark.write.rows import BadRow, RowSender
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

@@ -7,9 +7,9 @@ from kazoo.client import KazooClient
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, Producer
-from seamark.client.config import ConsumerConfig
+from seamark.client.config.config import ConsumerConfig
 from seamark.client.errors import ClientError, CommitError, CommitFailed
-from seamark.client.old_offsets import OffsetStorageRefused
+from seamark.client.zookeeper.store import OffsetStorageRefused
 from seamark.errors import ConfigError
 from seamark.stores import StoredOffset, ZookeeperStore
 from seamark.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ import pytest
 
 from seamark import Broker
 from seamark.client import Admin, Consumer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.stores import KafkaStore, StoredOffset
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
 from seamark.topic_partition import TopicPartition

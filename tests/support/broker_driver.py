@@ -9,23 +9,23 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.wire.apis import api
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.messages.create_topics import (
+from seamark.wire.protocol.apis import api
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from seamark.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from seamark.wire.messages.list_offsets import (
+from seamark.wire.protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from seamark.wire.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from seamark.wire.records import Record, encode_batch, read_records
-from seamark.wire.schema import Message
+from seamark.wire.schema.schema import Message
 from tests.support.capture import Wire
 
 _numbers = count()

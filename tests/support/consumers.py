@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from seamark.client.config import ClientConfig
-from seamark.client.consumer import Consumer
+from seamark.client.config.config import ClientConfig
+from seamark.client.consumer.consumer import Consumer
 from seamark.client.deadline import Deadline
 from seamark.client.errors import CommitFailed, RebalanceInProgress, RetriableCommitFailed
-from seamark.client.io_thread import IoThread
-from seamark.client.network import NetworkClient
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.io_thread import IoThread
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
+from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
 
 # Kafka's smallest session; heartbeats often enough that a rebalance is noticed soon.
 QUICK = {

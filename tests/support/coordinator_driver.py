@@ -27,12 +27,12 @@ from seamark.coordinator import (
     Shard,
     SyncGroup,
 )
-from seamark.coordinator.groups import Group
-from seamark.coordinator.records import Record, record_key
-from seamark.coordinator.replay import replay, stored_state
+from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.replies import FetchedOffset, JoinReply, Reply, SyncReply
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator.storing.records import Record, record_key
+from seamark.coordinator.storing.replay import replay, stored_state
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.error_codes import ErrorCode
 
 TOPICS = {"t": 4, "u": 4, "demoTopic": 2}
 

@@ -5,43 +5,43 @@ from __future__ import annotations
 import random
 
 from seamark.assignors import MemberAssignment, load_assignors
-from seamark.client.consumer_core import ConsumerCore
-from seamark.client.consumer_settings import ConsumerSettings
-from seamark.client.joining import assignment_bytes
-from seamark.client.listener import NO_LISTENER, Listener
-from seamark.client.membership_effects import FindCoordinator, SendToCoordinator, SendToNode
-from seamark.client.membership_settings import MembershipSettings
-from seamark.client.metadata_cache import ClusterView, Node, PartitionView, TopicView
-from seamark.client.positions_policy import ResetPolicy
+from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
+from seamark.client.core.consumer_core import ConsumerCore
+from seamark.client.core.consumer_settings import ConsumerSettings
+from seamark.client.core.effects import FindCoordinator, SendToCoordinator, SendToNode
+from seamark.client.core.listener import NO_LISTENER, Listener
+from seamark.client.core.membership.messages import assignment_bytes
+from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.positions.reset import ResetPolicy
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from seamark.wire.messages.list_offsets import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from seamark.wire.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from seamark.wire.messages.offset_fetch import (
+from seamark.wire.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from seamark.wire.messages.offset_for_leader_epoch import (
+from seamark.wire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.membership_driver import in_newest_version, tps
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from seamark.wire.compression import Codec, compress
-from seamark.wire.crc32c import crc32c
-from seamark.wire.varints import encode_varint
+from seamark.wire.records.compression import Codec, compress
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.varints import encode_varint
 
 
 def sealed(

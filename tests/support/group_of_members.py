@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import random
 
+from seamark.client.core.effects import SendToCoordinator
 from seamark.client.errors import ConnectionFailed
-from seamark.client.membership_effects import SendToCoordinator
 from seamark.coordinator import Heartbeat, JoinGroup, LeaveGroup, LeavingMember, Settings, SyncGroup
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from seamark.wire.schema import Message
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from seamark.wire.schema.schema import Message
 from tests.support.coordinator_driver import Driver
 from tests.support.membership_driver import MemberDriver
 

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark import Broker
-from seamark.broker.security import Acl, Security
-from seamark.broker.topics import Topic
+from seamark.broker.cluster.topics import Topic
+from seamark.broker.security.security import Acl, Security
 from seamark.coordinator.commands import CommitOffsets, JoinGroup
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.fetch import FetchRequest
-from seamark.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequestConfig
-from seamark.wire.schema import ZERO_UUID, Message, Struct
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.fetch import FetchRequest
+from seamark.wire.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequestConfig
+from seamark.wire.schema.schema import ZERO_UUID, Message, Struct
 from tests.support.broker_driver import Client
 from tests.support.request_shapes import Naming, name_of, shaped
 from tests.support.waiting import eventually

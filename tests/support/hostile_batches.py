@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import cramjam
 
-from seamark.wire.compression import Codec, compress
-from seamark.wire.crc32c import crc32c
-from seamark.wire.varints import encode_varint
+from seamark.wire.records.compression import Codec, compress
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.varints import encode_varint
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 NOW_MS = 1_700_000_000_000

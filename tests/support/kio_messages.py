@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from seamark.wire.schema import ZERO_UUID, Array, Field, Message, Struct
+from seamark.wire.schema.schema import ZERO_UUID, Array, Field, Message, Struct
 
 MILLISECOND = datetime.timedelta(milliseconds=1)
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode])

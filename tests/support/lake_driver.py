@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _PROGRAM = """
 import sys
-from seamark.spark.offsets import job
-from seamark.spark.offsets.stream import stream
+from seamark.spark.lake.fill import job
+from seamark.spark.lake.fill.stream import stream
 from tests.support.spark_session import local_session
 
 with local_session() as spark:
@@ -77,7 +77,7 @@ def contents(
     spark: SparkSession, path: Path, tables: tuple[str, ...] = ("commits", "generations")
 ) -> dict[str, list[str]]:
     """All rows of the tables as sorted texts."""
-    from seamark.spark.offsets.lake import Lake
+    from seamark.spark.lake.tables.lake import Lake
 
     lake = Lake.open(path)
     return {table: sorted(map(repr, lake.read(spark, table).collect())) for table in tables}

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from seamark.rules.findings import GroupHistory, Parameters, findings_of
-from seamark.spark.offsets.lake import Lake
-from seamark.spark.offsets.lake_files import LakeFiles
-from seamark.spark.offsets.schemas import file_schema
+from seamark.spark.lake.tables.files import LakeFiles
+from seamark.spark.lake.tables.lake import Lake
+from seamark.spark.lake.tables.schemas import file_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,7 @@ import random
 from collections.abc import Iterable, Mapping
 
 from seamark.assignors import ClusterTopics, MemberAssignment, load_assignors
-from seamark.client.consumer_metrics import ConsumerMetrics
-from seamark.client.joining import assignment_bytes
-from seamark.client.membership import Membership
-from seamark.client.membership_effects import (
+from seamark.client.core.effects import (
     CallListener,
     CommitBeforeJoin,
     Effect,
@@ -28,16 +25,19 @@ from seamark.client.membership_effects import (
     SendToCoordinator,
     Tickets,
 )
-from seamark.client.membership_settings import MembershipSettings
+from seamark.client.core.membership.membership import Membership
+from seamark.client.core.membership.messages import assignment_bytes
+from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.requests import ByVersion, Request
 from seamark.topic_partition import TopicPartition
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from seamark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from seamark.wire.schema import Message
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from seamark.wire.schema.schema import Message
 
 NAMES = {JoinGroupRequest: "join", SyncGroupRequest: "sync", HeartbeatRequest: "heartbeat", LeaveGroupRequest: "leave"}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from seamark.wire.apis import all_apis
-from seamark.wire.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
+from seamark.wire.protocol.apis import all_apis
+from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
 
 # Chooses another strategy for a field, or None to leave it as it is.
 Narrow = Callable[[Field], "st.SearchStrategy[Any] | None"]

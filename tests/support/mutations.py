@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from struct import pack_into, unpack_from
 
-from seamark.wire.crc32c import crc32c
+from seamark.wire.records.crc32c import crc32c
 
 HEADER_BYTES = 61
 LENGTH_OVERHEAD = 12

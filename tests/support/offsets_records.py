@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
-from seamark.wire.offsets_topic import (
+from seamark.wire.offsets.offsets_topic import (
     MemberMetadata,
     group_metadata_key,
     group_metadata_value,
     offset_commit_key,
     offset_commit_value,
 )
+from seamark.wire.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 
 NOW = 1_700_000_000_000
 
@@ -93,7 +93,7 @@ def _assignment(given: tuple[tuple[str, int], ...]) -> bytes:
 
 def batch_of(placed: list[tuple[int, Event]], times_ms: list[int] | None = None) -> Any:
     """Records at their offsets as the history takes them."""
-    from seamark.spark.offsets.decode import Records
+    from seamark.spark.lake.decode.decode import Records
 
     pairs = [event.record() for _, event in placed]
     return Records(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from seamark.parallel.actions import StartCall
-from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.work import Work
+from seamark.parallel.core.actions import StartCall
+from seamark.parallel.core.work import Work
+from seamark.parallel.pools.mailbox import Mailbox
 from seamark.topic_partition import TopicPartition
 
 PLACE = TopicPartition("t", 0)

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from seamark.client.config import ClientConfig
+from seamark.client.config.config import ClientConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import broker_error
-from seamark.client.io_thread import IoThread
-from seamark.client.network import NetworkClient
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.io_thread import IoThread
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.produce import (
+from seamark.wire.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from seamark.wire.schema import Array, Fixed, Kind, Message, Struct, Variable
+from seamark.wire.schema.schema import Array, Fixed, Kind, Message, Struct, Variable
 
 _TEXTS = ("", "a", "orders", "группа", "x" * 200, "consumer-1-5fcb0a6c", "emoji \U0001f40c")
 

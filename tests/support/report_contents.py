@@ -1,4 +1,4 @@
-"""Contents of reports as ``seamark.spark.offsets.report_content`` makes them, with as many groups as are wanted."""
+"""Contents of reports as ``seamark.spark.lake.report.content`` makes them, with as many groups as are wanted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from seamark.rules.findings import SEVERITIES, severity_of
-from seamark.spark.offsets.report_content import FORMAT, PARTITION_COLUMNS, REBALANCE_COLUMNS, VERSION
-from seamark.spark.offsets.report_limits import detail_for
+from seamark.spark.lake.report.content import FORMAT, PARTITION_COLUMNS, REBALANCE_COLUMNS, VERSION
+from seamark.spark.lake.report.limits import detail_for
 
 START = 1_763_190_000_000
 STEP = 360_000

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from seamark.wire.records import Record, encode_batch
-from seamark.wire.schema import Array, Fixed, Kind, Message, Struct
+from seamark.wire.schema.schema import Array, Fixed, Kind, Message, Struct
 
 # The array of the tagged fields that nobody knows, which every struct of a flexible version has.
 UNKNOWN_TAGS = ("unknown_tags",)

@@ -16,39 +16,39 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.wire.apis import all_apis
-from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
-from seamark.wire.frames import decode_request, encode_response
-from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from seamark.wire.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from seamark.wire.messages.find_coordinator import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
-from seamark.wire.messages.heartbeat import HeartbeatResponse
-from seamark.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from seamark.wire.messages.leave_group import LeaveGroupResponse
-from seamark.wire.messages.list_offsets import (
+from seamark.wire.protocol.apis import all_apis
+from seamark.wire.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from seamark.wire.protocol.frames import decode_request, encode_response
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorResponse, FindCoordinatorResponseCoordinator
+from seamark.wire.protocol.messages.heartbeat import HeartbeatResponse
+from seamark.wire.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from seamark.wire.protocol.messages.leave_group import LeaveGroupResponse
+from seamark.wire.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from seamark.wire.messages.metadata import (
+from seamark.wire.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from seamark.wire.messages.offset_fetch import (
+from seamark.wire.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from seamark.wire.messages.sync_group import SyncGroupResponse
-from seamark.wire.schema import Message
+from seamark.wire.protocol.messages.sync_group import SyncGroupResponse
+from seamark.wire.schema.schema import Message
 
 CLOSE, SILENCE = object(), object()
 TOPIC = "t"

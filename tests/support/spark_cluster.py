@@ -1,6 +1,6 @@
 """A cluster for the Spark source's rules, held in memory: logs with a start and an end, topics that come and go.
 
-It answers as ``seamark.spark.kafka_cluster.KafkaCluster`` does and counts what it was asked. Records are a second old
+It answers as ``spark.read.kafka_cluster.KafkaCluster`` does and counts what it was asked. Records are a second old
 each offset below the end.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from seamark.client.errors import ClientError, broker_error
-from seamark.client.records_api import Offset
-from seamark.spark.cluster import FoundTopic, GroupState
+from seamark.client.records import Offset
+from seamark.spark.read.cluster import FoundTopic, GroupState
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 _ids = itertools.count(1)
 

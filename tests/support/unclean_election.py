@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seamark import Broker
-from seamark.wire.record_batch import scan_batches
+from seamark.wire.records.record_batch import scan_batches
 
 
 def elect_uncleanly(broker: Broker, topic: str, partition: int, end: int) -> None:

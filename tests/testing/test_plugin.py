@@ -78,7 +78,7 @@ def address(seamark_broker):
 
 def test_everything_goes_wrong(seamark_broker, seamark_topic):
     from seamark.client import Admin
-    from seamark.client.admin_types import Resource
+    from seamark.client.admin.types import Resource
 
     write(seamark_broker, seamark_topic, b"x")
     with Admin(bootstrap_servers=seamark_broker.bootstrap) as admin:

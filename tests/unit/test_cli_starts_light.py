@@ -85,7 +85,7 @@ def test_a_command_that_looks_at_groups_needs_no_columns_no_pages_and_no_spark()
         "import sys\n"
         "from seamark.cli.main import main\n"
         "from seamark.client import Admin\n"
-        "from seamark.client.admin import Admin\n"
+        "from seamark.client.admin.admin import Admin\n"
         "from seamark.monitor import lag_report, scan\n"
         "print('\\n'.join(sys.modules))\n"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.cli.records_commands import _commit
+from seamark.cli.records.commands import _commit
 from seamark.client.errors import RebalanceInProgress
 from seamark.topic_partition import TopicPartition
 

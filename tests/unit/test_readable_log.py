@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from seamark.broker.log_lines import LogLines
+from seamark.broker.metrics.log_lines import LogLines
 from seamark.readable_log import LONGEST_LINE, ReadableFormatter, readable_logger
 
 EVIL = "a\x1b[2J\x9b\u202e\n2026-11-16 INFO forged"

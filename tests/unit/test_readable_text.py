@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.cli.rows import Column, write_rows
-from seamark.client.fetch_metrics import FetchMetrics
+from seamark.cli.show.rows import Column, write_rows
+from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.metrics_text import exposition
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.errors import ConfigError, SeamarkError
 from seamark.monitor.alerts import Alert, Trouble
 from seamark.monitor.offset_file import offsets_csv, read_offsets
-from seamark.parallel.progress import progress_text
-from seamark.parallel.stall import Stall
-from seamark.parallel.status import State, Status
-from seamark.parallel.work import Where
+from seamark.parallel.core.stall import Stall
+from seamark.parallel.core.work import Where
+from seamark.parallel.observe.progress import progress_text
+from seamark.parallel.observe.status import State, Status
 from seamark.prometheus_text import Family
 from seamark.readable_text import no_formula, readable, readable_json, readable_lines, without_apostrophe
 from seamark.topic_partition import TopicPartition

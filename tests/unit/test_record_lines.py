@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from seamark.cli.record_lines import RecordLine, json_of, record_lines
+from seamark.cli.records.record_lines import RecordLine, json_of, record_lines
 from seamark.errors import UsageError
 
 BEFORE = {"json": '{"value": null}\n{"value": "two"}\n', "csv": "key,value\nk,v\n", "lines": "a=b\nc=d\n"}

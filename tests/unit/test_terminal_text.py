@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from seamark.cli import main as main_module
-from seamark.cli.lag_columns import LagParts, Note, write_lags
-from seamark.cli.rows import Column
-from seamark.cli.terminal_text import say, tell
-from seamark.cli.warnings_shown import warnings_shown
+from seamark.cli.groups.lag_columns import LagParts, Note, write_lags
+from seamark.cli.show.rows import Column
+from seamark.cli.show.terminal_text import say, tell
+from seamark.cli.show.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
 

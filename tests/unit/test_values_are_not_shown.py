@@ -6,12 +6,12 @@ import traceback
 
 import pytest
 
-from seamark.broker.settings import BrokerSettings
-from seamark.client.config import AdminConfig, ConsumerConfig, ProducerConfig
+from seamark.broker.config.settings import BrokerSettings
+from seamark.client.config.config import AdminConfig, ConsumerConfig, ProducerConfig
 from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel import ParallelConsumer
-from seamark.spark.options import ReadOptions
-from seamark.spark.write_options import WriteOptions
+from seamark.spark.read.options import ReadOptions
+from seamark.spark.write.options import WriteOptions
 from seamark.stores.zookeeper_security import checked_tls, from_properties
 
 SECRET = "do-not-show-me"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seamark.broker.embedded import Broker
-    from seamark.broker.security import Acl, Security, Tls
+    from seamark.broker.security.security import Acl, Security, Tls
 
 __all__ = ["Acl", "Broker", "Security", "Tls"]
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return Broker
     if name in ("Acl", "Security", "Tls"):
-        from seamark.broker import security
+        from seamark.broker.security import security
 
         return getattr(security, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,12 +15,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from seamark.broker.api.topic_rules import create_checked
 from seamark.broker.event_loop import new_event_loop
-from seamark.broker.faults import Faults
+from seamark.broker.faults.requests import Faults
 from seamark.broker.node import Node
-from seamark.broker.security import Security
+from seamark.broker.security.security import Security
 from seamark.broker.server import BrokerServer
-from seamark.broker.topic_rules import create_checked
 from seamark.errors import ClosedError, ConfigError, MadeBeforeFork, UsageError
 
 T = TypeVar("T")

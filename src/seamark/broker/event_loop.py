@@ -10,8 +10,8 @@ import asyncio
 import errno
 from typing import Any
 
-from seamark.broker.broker_clock import BrokerClock
-from seamark.broker.rare_line import RareLine
+from seamark.broker.clock import BrokerClock
+from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger
 
 _log = readable_logger("seamark.broker")

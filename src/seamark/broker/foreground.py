@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark.broker.event_loop import new_event_loop
-from seamark.broker.file_limits import raise_open_file_limit
 from seamark.broker.process_tuning import SpareMemory, tune_process
 from seamark.broker.server import BrokerServer
+from seamark.broker.sharing.file_limits import raise_open_file_limit
 from seamark.readable_log import ReadableFormatter
 
 _MEMORY_SECONDS = 10.0

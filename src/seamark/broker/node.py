@@ -12,18 +12,18 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from seamark.broker.connection import Connection
-from seamark.broker.connections import Connections
-from seamark.broker.fetch_sessions import FetchSessions
-from seamark.broker.listener import Listener
+from seamark.broker.net.connection import Connection
+from seamark.broker.net.connections import Connections
+from seamark.broker.net.fetch_sessions import FetchSessions
+from seamark.broker.net.listener import Listener
+from seamark.broker.net.tls_gate import Handshakes, TlsGate
 from seamark.broker.parts import NodePart, node_parts
-from seamark.broker.tls_gate import Handshakes, TlsGate
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
-    from seamark.broker.context import RequestContext
-    from seamark.broker.group_runtime import GroupRuntime
-    from seamark.broker.listener import Address
+    from seamark.broker.groups.runtime import GroupRuntime
+    from seamark.broker.net.context import RequestContext
+    from seamark.broker.net.listener import Address
     from seamark.broker.server import BrokerServer
 
 # Connections that may wait to be accepted; the crowd of a load test connects at once.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seamark.broker.log.partition import Partition
     from seamark.broker.node import Node
-    from seamark.broker.partition import Partition
 
 
 class NodePart:
@@ -34,7 +34,7 @@ class NodePart:
 
 
 def node_parts(node: Node) -> list[NodePart]:
-    from seamark.broker.group_runtime import GroupRuntime
+    from seamark.broker.groups.runtime import GroupRuntime
 
     node.groups = GroupRuntime(node)
     return [node.groups]

@@ -13,37 +13,37 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
-from seamark.broker.answers_in_progress import AnswersInProgress
-from seamark.broker.broker_clock import BrokerClock
-from seamark.broker.broker_state import DirectoryLock
-from seamark.broker.cluster import Cluster, check_node_count
-from seamark.broker.dispatch import load_endpoints
-from seamark.broker.faults import Faults
-from seamark.broker.fetch_budget import FetchBudget
-from seamark.broker.listener import Listener, parse_address, parse_advertised
-from seamark.broker.log_lines import SETTING as LOG_FORMAT
-from seamark.broker.log_lines import LogLines
-from seamark.broker.log_reopening import LogReopening
-from seamark.broker.log_storage import LogStorage
-from seamark.broker.loop_timers import LoopTimers
-from seamark.broker.metrics import MetricsEndpoint
+from seamark.broker.clock import BrokerClock
+from seamark.broker.cluster.cluster import Cluster, check_node_count
+from seamark.broker.cluster.state import DirectoryLock
+from seamark.broker.cluster.topics import OFFSETS_TOPIC
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.faults.requests import Faults
+from seamark.broker.groups.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
+from seamark.broker.groups.zookeeper_offsets import ZookeeperOffsets
+from seamark.broker.log.maintenance import Upkeep
+from seamark.broker.log.partition import Partition
+from seamark.broker.log.reopening import LogReopening
+from seamark.broker.log.storage import LogStorage
+from seamark.broker.metrics.endpoint import MetricsEndpoint
+from seamark.broker.metrics.log_lines import SETTING as LOG_FORMAT
+from seamark.broker.metrics.log_lines import LogLines
+from seamark.broker.net.dispatch import load_endpoints
+from seamark.broker.net.listener import Listener, parse_address, parse_advertised
+from seamark.broker.net.release_versions import newest_versions
 from seamark.broker.node import Node
-from seamark.broker.partition import Partition
-from seamark.broker.reading_thread import OneAtATime, ReadingThread
-from seamark.broker.release_versions import newest_versions
-from seamark.broker.security import Gatekeeper, Security, forget_secrets
-from seamark.broker.settings import BrokerSettings
-from seamark.broker.topics import OFFSETS_TOPIC
-from seamark.broker.turns import Share, Steps, Turns
-from seamark.broker.upkeep import Upkeep
-from seamark.broker.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
-from seamark.broker.zookeeper_offsets import ZookeeperOffsets
+from seamark.broker.security.security import Gatekeeper, Security, forget_secrets
+from seamark.broker.sharing.answers_in_progress import AnswersInProgress
+from seamark.broker.sharing.fetch_budget import FetchBudget
+from seamark.broker.sharing.reading_thread import OneAtATime, ReadingThread
+from seamark.broker.sharing.turns import Share, Steps, Turns
+from seamark.broker.timers import LoopTimers
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import DiskFull
 from seamark.storage.settings import Durability
-from seamark.wire.compression import load_codecs
+from seamark.wire.records.compression import load_codecs
 
 _log = readable_logger("seamark.broker")
 

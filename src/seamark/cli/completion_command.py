@@ -17,7 +17,7 @@ import typer
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
+    from seamark.client.admin.admin import Admin
 
 VARIABLE = "_SEAMARK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
-from seamark.cli.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
-from seamark.cli.terminal_text import say
+from seamark.cli.show.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
+from seamark.cli.show.terminal_text import say
 from seamark.errors import MissingExtra, UsageError
 from seamark.http_hosts import AllowedHosts, is_loopback
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config
-from seamark.cli.durations import pause_of
-from seamark.cli.groups_view_commands import GroupsOrAll
+from seamark.cli.groups.view import GroupsOrAll
+from seamark.cli.show.durations import pause_of
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import typer
 
 from seamark._version import __version__
 from seamark.cli.deferred_commands import DeferredGroup, Listed
-from seamark.cli.terminal_text import say
-from seamark.cli.warnings_shown import warnings_shown
+from seamark.cli.show.terminal_text import say
+from seamark.cli.show.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError, UsageError
 
 COMMANDS = {

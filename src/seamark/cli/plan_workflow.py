@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.rows import Column, Form, write_rows
-from seamark.cli.terminal_text import say
+from seamark.cli.show.rows import Column, Form, write_rows
+from seamark.cli.show.terminal_text import say
 from seamark.counts import number_text
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seamark.client.admin import Admin
+    from seamark.client.admin.admin import Admin
     from seamark.plans import Applied, ClusterState, Plan
     from seamark.plans.plan import Wanted
 

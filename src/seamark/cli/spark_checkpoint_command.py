@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
+from seamark.cli.groups.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
-from seamark.cli.rows import Column, chosen_form, write_file, write_rows
-from seamark.cli.terminal_text import say, tell
+from seamark.cli.show.rows import Column, chosen_form, write_file, write_rows
+from seamark.cli.show.terminal_text import say, tell
 from seamark.errors import UsageError
 from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.records_api import Offset
+    from seamark.client.admin.admin import Admin
+    from seamark.client.records import Offset
     from seamark.plans.plan import ClusterState, LogRange
-    from seamark.spark.checkpoint import Checkpoint, CheckpointBatch
-    from seamark.spark.offset_document import SourceOffsets
+    from seamark.spark.read.checkpoint import Checkpoint, CheckpointBatch
+    from seamark.spark.read.offset_document import SourceOffsets
     from seamark.topic_partition import TopicPartition
 
 _Directory = Annotated[str, typer.Argument(metavar="DIR", help="The query's checkpointLocation.")]
@@ -86,8 +86,8 @@ def show(
     from seamark.client import Admin
     from seamark.plans.cluster_reading import read_logs
     from seamark.rules.lag import UNKNOWN, lag_of, loss_text
-    from seamark.spark.checkpoint import Checkpoint
-    from seamark.spark.offset_document import SourceOffsets
+    from seamark.spark.read.checkpoint import Checkpoint
+    from seamark.spark.read.offset_document import SourceOffsets
 
     checkpoint = Checkpoint.open(directory)
     chosen = checkpoint.batch(batch) if batch != _NO_BATCH else _latest(checkpoint)
@@ -148,8 +148,8 @@ def to_group(
     """
     from seamark.client import Admin
     from seamark.plans import read_state
-    from seamark.spark.checkpoint import Checkpoint, kafka_source
-    from seamark.spark.source_errors import BadCheckpoint
+    from seamark.spark.errors import BadCheckpoint
+    from seamark.spark.read.checkpoint import Checkpoint, kafka_source
 
     checkpoint = Checkpoint.open(directory)
     chosen = checkpoint.last_done() if batch == _NO_BATCH else checkpoint.batch(batch)
@@ -206,7 +206,7 @@ def _latest(checkpoint: Checkpoint) -> CheckpointBatch:
 
 
 def _kind(source: object) -> str:
-    from seamark.spark.checkpoint import NotKafka
+    from seamark.spark.read.checkpoint import NotKafka
 
     if source is None:
         return "nothing read yet"
@@ -226,7 +226,7 @@ def _batch_row(checkpoint: Checkpoint, number: int) -> tuple[int, str, str | Non
 
 def _between(earlier: CheckpointBatch, later: CheckpointBatch) -> int:
     """How many offsets a batch went over; partitions that are new in it are counted from the next one on."""
-    from seamark.spark.offset_document import SourceOffsets
+    from seamark.spark.read.offset_document import SourceOffsets
 
     total = 0
     for name, source in later.sources.items():
@@ -249,8 +249,8 @@ def _check_identity(offsets: SourceOffsets, state: ClusterState) -> None:
 def _wanted(
     checkpoint: Checkpoint, batch: CheckpointBatch, offsets: SourceOffsets, state: ClusterState, group: str
 ) -> dict[TopicPartition, Offset | int | None]:
-    from seamark.client.records_api import Offset
-    from seamark.spark.group_commits import commit_metadata
+    from seamark.client.records import Offset
+    from seamark.spark.read.group_commits import commit_metadata
 
     query = checkpoint.query_id or offsets.query
     wanted: dict[TopicPartition, Offset | int | None] = {}
@@ -269,7 +269,7 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
     """Every partition of the topics: Spark refuses starting offsets that leave one out."""
     from seamark.plans.cluster_reading import read_committed, read_topics
     from seamark.plans.errors import some
-    from seamark.spark.source_errors import NoGroupOffset, TopicMissing
+    from seamark.spark.errors import NoGroupOffset, TopicMissing
     from seamark.topic_partition import TopicPartition
 
     committed = read_committed(admin, {group: None})[group]

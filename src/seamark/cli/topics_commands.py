@@ -9,14 +9,14 @@ import typer
 
 from seamark.cli.completion_command import topic_names
 from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.rows import Column, chosen_form, write_rows
-from seamark.cli.terminal_text import say
+from seamark.cli.show.rows import Column, chosen_form, write_rows
+from seamark.cli.show.terminal_text import say
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.metadata_cache import TopicView
+    from seamark.client.admin.admin import Admin
+    from seamark.client.cluster_view import TopicView
 
 _Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)]
 _NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
@@ -126,7 +126,7 @@ def create(
       seamark topics create orders --partitions 6 --set retention.ms=86400000
     """
     from seamark.client import Admin
-    from seamark.client.admin_types import NewTopic
+    from seamark.client.admin.types import NewTopic
 
     wanted = _settings(setting)
     with Admin(client_config(bootstrap, config, option)) as admin:
@@ -173,7 +173,7 @@ def config_(
     Only those that differ from the defaults are shown.
     """
     from seamark.client import Admin
-    from seamark.client.admin_types import Resource
+    from seamark.client.admin.types import Resource
 
     changes: dict[str, str | None] = {**_settings(setting), **dict.fromkeys(unset)}
     with Admin(client_config(bootstrap, config, option)) as admin:

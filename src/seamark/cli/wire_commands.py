@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from seamark.errors import UsageError
-from seamark.wire.schema import Struct
+from seamark.wire.schema.schema import Struct
 
 _Hex = Annotated[str, typer.Argument(metavar="HEX", help="Bytes in hexadecimal; - reads standard input.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 @wire_app.command("apis")
 def apis(as_json: _Json = False) -> None:
     """List the APIs and versions this build reads and writes."""
-    from seamark.wire.apis import all_apis
+    from seamark.wire.protocol.apis import all_apis
 
     rows = [
         {"key": api.key, "name": api.name, "versions": repr(api.versions), "flexible": repr(api.request.flexible)}
@@ -50,7 +50,7 @@ def decode(
     as_json: _Json = False,
 ) -> None:
     """Decode the body of one request or response."""
-    from seamark.wire.apis import api_named
+    from seamark.wire.protocol.apis import api_named
 
     for ending in ("Request", "Response"):
         if kind.endswith(ending):
@@ -73,7 +73,7 @@ def offsets_entry(
     as_json: _Json = False,
 ) -> None:
     """Decode one record of __consumer_offsets."""
-    from seamark.wire.offsets_topic import decode_entry
+    from seamark.wire.offsets.offsets_topic import decode_entry
 
     _show(decode_entry(_bytes_of(key), _bytes_of(value) if value else None), as_json=as_json)
 

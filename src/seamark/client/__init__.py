@@ -9,34 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.async_admin import AsyncAdmin
-    from seamark.client.async_consumer import AsyncConsumer
-    from seamark.client.async_producer import AsyncProducer
-    from seamark.client.avro import Avro
-    from seamark.client.consumer import Consumer
-    from seamark.client.delivery import Delivered
+    from seamark.client.admin.admin import Admin
+    from seamark.client.admin.async_admin import AsyncAdmin
+    from seamark.client.consumer.async_consumer import AsyncConsumer
+    from seamark.client.consumer.consumer import Consumer
     from seamark.client.errors import DeliveryFailed
-    from seamark.client.fetch_columns import ColumnReader
-    from seamark.client.producer import Producer
-    from seamark.client.records_api import Offset, Record
-    from seamark.client.schema_registry import SchemaRegistry
+    from seamark.client.fetch.ranges import ColumnReader
+    from seamark.client.producer.async_producer import AsyncProducer
+    from seamark.client.producer.delivery import Delivered
+    from seamark.client.producer.producer import Producer
+    from seamark.client.records import Offset, Record
+    from seamark.client.serde.avro import Avro
+    from seamark.client.serde.schema_registry import SchemaRegistry
     from seamark.topic_partition import TopicPartition
 
 _HOMES = {
-    "Admin": "seamark.client.admin",
-    "AsyncAdmin": "seamark.client.async_admin",
-    "AsyncConsumer": "seamark.client.async_consumer",
-    "AsyncProducer": "seamark.client.async_producer",
-    "Avro": "seamark.client.avro",
-    "ColumnReader": "seamark.client.fetch_columns",
-    "Consumer": "seamark.client.consumer",
-    "Delivered": "seamark.client.delivery",
+    "Admin": "seamark.client.admin.admin",
+    "AsyncAdmin": "seamark.client.admin.async_admin",
+    "AsyncConsumer": "seamark.client.consumer.async_consumer",
+    "AsyncProducer": "seamark.client.producer.async_producer",
+    "Avro": "seamark.client.serde.avro",
+    "ColumnReader": "seamark.client.fetch.ranges",
+    "Consumer": "seamark.client.consumer.consumer",
+    "Delivered": "seamark.client.producer.delivery",
     "DeliveryFailed": "seamark.client.errors",
-    "Offset": "seamark.client.records_api",
-    "Producer": "seamark.client.producer",
-    "Record": "seamark.client.records_api",
-    "SchemaRegistry": "seamark.client.schema_registry",
+    "Offset": "seamark.client.records",
+    "Producer": "seamark.client.producer.producer",
+    "Record": "seamark.client.records",
+    "SchemaRegistry": "seamark.client.serde.schema_registry",
     "TopicPartition": "seamark.topic_partition",
 }
 

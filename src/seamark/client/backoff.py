@@ -7,6 +7,13 @@ random source is passed in, so that a simulation repeats itself.
 from __future__ import annotations
 
 import random
+from typing import Protocol
+
+
+class RandomSource(Protocol):
+    """As much of ``random.Random`` as a wait needs."""
+
+    def uniform(self, a: float, b: float, /) -> float: ...
 
 
 class ExponentialBackoff:
@@ -19,7 +26,7 @@ class ExponentialBackoff:
     __slots__ = ("_random", "initial_ms", "jitter", "max_ms")
 
     def __init__(
-        self, initial_ms: float, max_ms: float, *, jitter: float = 0.2, random_source: random.Random | None = None
+        self, initial_ms: float, max_ms: float, *, jitter: float = 0.2, random_source: RandomSource | None = None
     ) -> None:
         self.initial_ms = initial_ms
         # Kafka lets the limit be configured below the start; the start then counts.

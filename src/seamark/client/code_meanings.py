@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 def meaning_of(code: ErrorCode) -> str:

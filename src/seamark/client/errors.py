@@ -33,7 +33,7 @@ from seamark.client.code_meanings import meaning_of
 from seamark.counts import counted, shortened
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode, error_code
+from seamark.wire.protocol.error_codes import ErrorCode, error_code
 
 # So many causes are told in one sentence.
 _TOLD_CAUSES = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
-from seamark.wire.record_batch import Buffer, scan_batches
+from seamark.wire.records.record_batch import Buffer, scan_batches
 
 
 def unreadable(partition: TopicPartition, offset: int, error: DecodeError, records: Buffer) -> CorruptRecords:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from seamark.wire.schema import Message
+from seamark.wire.schema.schema import Message
 
 
 class ByVersion(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from seamark.coordinator.commit_patterns import CommitPattern
+    from seamark.coordinator.offsets.commit_patterns import CommitPattern
 
 # The member id of a first-time joiner (A26).
 UNKNOWN_MEMBER = ""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from seamark.coordinator.records import Record
 from seamark.coordinator.replies import Reply
+from seamark.coordinator.storing.records import Record
 
 # The shell's own name for a waiting request, anything but None; every token is answered exactly once.
 Token = Hashable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from seamark.coordinator.groups import Group
+from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.states import State
 
 _GAUGE_OF_STATE = {

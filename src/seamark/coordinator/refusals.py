@@ -25,7 +25,7 @@ from seamark.coordinator.commands import (
     ListGroups,
     SyncGroup,
 )
-from seamark.coordinator.commits import refuse_commit
+from seamark.coordinator.offsets.commits import refuse_commit
 from seamark.coordinator.replies import (
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -42,7 +42,7 @@ from seamark.coordinator.replies import (
 )
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard_state import PartitionCount
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 _NONE = ErrorCode.NONE
 # Clients offer one or two; each costs all others of the group a comparison.

@@ -17,9 +17,8 @@ from seamark.coordinator.commands import (
     ListGroups,
 )
 from seamark.coordinator.effects import Effects, TimerKey, Token
-from seamark.coordinator.member_bytes import MemberBytes
+from seamark.coordinator.membership.member_bytes import MemberBytes
 from seamark.coordinator.placement import partition_for
-from seamark.coordinator.records import Record
 from seamark.coordinator.refusals import invalidity, refuse
 from seamark.coordinator.replies import (
     DeleteGroupsReply,
@@ -32,9 +31,10 @@ from seamark.coordinator.replies import (
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard import Shard, Status
 from seamark.coordinator.shard_state import MakeId, PartitionCount, PendingMembers
+from seamark.coordinator.storing.records import Record
 from seamark.counts import counted
 from seamark.errors import ConfigError, UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 _NONE = ErrorCode.NONE
 _SPANNING = frozenset({DescribeGroups, DeleteGroups, ListGroups, ForgetTopics})

@@ -25,23 +25,22 @@ from enum import Enum
 from typing import Any
 
 from seamark.coordinator import commands
-from seamark.coordinator.commits import commit, commit_again
-from seamark.coordinator.deletions import delete_groups, delete_offsets, forget_topics
 from seamark.coordinator.effects import Effects, TimerKey, Token
-from seamark.coordinator.expiry import fire_expiry_timer
-from seamark.coordinator.fetches import fetch
-from seamark.coordinator.groups import Group
-from seamark.coordinator.heartbeats import fire_session_timer, heartbeat
-from seamark.coordinator.joining import join
-from seamark.coordinator.leaving import leave
-from seamark.coordinator.loading import Revival, give_up_groups
-from seamark.coordinator.member_bytes import MemberBytes
+from seamark.coordinator.membership.groups import Group
+from seamark.coordinator.membership.heartbeats import fire_session_timer, heartbeat
+from seamark.coordinator.membership.joining import join
+from seamark.coordinator.membership.leaving import leave
+from seamark.coordinator.membership.member_bytes import MemberBytes
+from seamark.coordinator.membership.rebalancing import fire_join_timer
+from seamark.coordinator.membership.syncing import fire_sync_timer, sync
+from seamark.coordinator.membership.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.metrics import gauges
-from seamark.coordinator.pending import fire_append_timer, settle_failed, settle_stored
-from seamark.coordinator.rebalancing import fire_join_timer
-from seamark.coordinator.records import Record, RecordKey
+from seamark.coordinator.offsets.commits import commit, commit_again
+from seamark.coordinator.offsets.deletions import delete_groups, delete_offsets, forget_topics
+from seamark.coordinator.offsets.expiry import fire_expiry_timer
+from seamark.coordinator.offsets.fetches import fetch
+from seamark.coordinator.offsets.sweeps import fire_sweep_timer
 from seamark.coordinator.refusals import invalidity, refuse
-from seamark.coordinator.replay import replay, stored_state
 from seamark.coordinator.settings import Settings
 from seamark.coordinator.shard_state import (
     APPEND_TIMER,
@@ -51,12 +50,13 @@ from seamark.coordinator.shard_state import (
     PendingMembers,
     ShardState,
 )
-from seamark.coordinator.sweeps import fire_sweep_timer
-from seamark.coordinator.syncing import fire_sync_timer, sync
-from seamark.coordinator.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
+from seamark.coordinator.storing.loading import Revival, give_up_groups
+from seamark.coordinator.storing.pending import fire_append_timer, settle_failed, settle_stored
+from seamark.coordinator.storing.records import Record, RecordKey
+from seamark.coordinator.storing.replay import replay, stored_state
 from seamark.coordinator.views import describe, list_groups
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 _RULES: dict[type, Callable[[ShardState, Any, Token, int, Effects], None]] = {
     commands.JoinGroup: join,

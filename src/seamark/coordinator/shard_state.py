@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from seamark.coordinator.effects import Append, Arm, Effects
-from seamark.coordinator.groups import Group
-from seamark.coordinator.members import NEVER_MS
+from seamark.coordinator.membership.groups import Group
+from seamark.coordinator.membership.members import NEVER_MS
 from seamark.coordinator.metrics import Counters
 from seamark.coordinator.settings import Settings
 
 if TYPE_CHECKING:
-    from seamark.coordinator.member_bytes import MemberBytes
-    from seamark.coordinator.pending import Pending
-    from seamark.coordinator.sweeps import Sweep
+    from seamark.coordinator.membership.member_bytes import MemberBytes
+    from seamark.coordinator.offsets.sweeps import Sweep
+    from seamark.coordinator.storing.pending import Pending
 
 # Answers how many partitions a topic has, None for a topic that does not exist (F26).
 PartitionCount = Callable[[str], int | None]

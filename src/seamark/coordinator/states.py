@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 class State(Enum):

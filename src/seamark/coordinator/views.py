@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from seamark.coordinator.commands import DescribeGroups, ListGroups
 from seamark.coordinator.effects import Effects, Token
-from seamark.coordinator.groups import Group
+from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.replies import DescribedGroup, DescribedMember, DescribeReply, ListedGroup, ListReply
 from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
 from seamark.counts import shortened
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 GROUP_TYPE = "classic"
 

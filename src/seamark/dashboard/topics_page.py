@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Mapping
 
-from seamark.client.admin import Admin
-from seamark.client.metadata_cache import TopicView
+from seamark.client.admin.admin import Admin
+from seamark.client.cluster_view import TopicView
 from seamark.dashboard.board import Board
 from seamark.dashboard.groups_page import pages
 from seamark.dashboard.layout import Context, filter_field, freshness, live, page, status_mark, table

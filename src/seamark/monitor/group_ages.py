@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seamark.client.admin import Admin
+from seamark.client.admin.admin import Admin
+from seamark.client.admin.record_times import LogPlace
 from seamark.client.errors import BrokerError, ClientError, CorruptRecords
-from seamark.client.record_times import LogPlace
 from seamark.monitor.scan import PartitionView, Scan
 from seamark.readable_log import readable_logger
 from seamark.rules.ages import ages_at

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records_api import LARGEST_OFFSET, Offset
+from seamark.client.records import LARGEST_OFFSET, Offset
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
 from seamark.monitor.nearest import unknown

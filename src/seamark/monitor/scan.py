@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seamark.client.admin import Admin
-from seamark.client.admin_types import GroupDescription, GroupMember
-from seamark.client.records_api import Offset
+from seamark.client.admin.admin import Admin
+from seamark.client.admin.types import GroupDescription, GroupMember
+from seamark.client.records import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_logs
 from seamark.rules.lag import Basis, Lag, lag_of, total, total_unfinished
 from seamark.topic_partition import TopicPartition
-from seamark.wire import done_ahead
+from seamark.wire.offsets import done_ahead
 
 OFFSETS_UNREAD = "committed offsets could not be read"
 

@@ -18,8 +18,8 @@ from seamark.plans.plan import ClusterState
 from seamark.stores.contract import GroupOffsets, OffsetStore
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.consumer import Consumer
+    from seamark.client.admin.admin import Admin
+    from seamark.client.consumer.consumer import Consumer
     from seamark.plans.plan import TopicState
 
 

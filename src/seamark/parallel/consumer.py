@@ -21,19 +21,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from seamark.errors import ConfigError, SeamarkError, UsageError
-from seamark.parallel import at_exit
-from seamark.parallel.actions import Action, StopReason
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
-from seamark.parallel.handler_calls import Argument, Handler, UnreadableRecord, where_to_run
-from seamark.parallel.interpreter import tuned
-from seamark.parallel.mailbox import Mailbox
-from seamark.parallel.pools import Pool, calls_ahead
-from seamark.parallel.runtime import Runtime
+from seamark.parallel.core.actions import Action, StopReason
+from seamark.parallel.observe.status import State, Status, Summary
+from seamark.parallel.pools.calls import Argument, Handler, UnreadableRecord, where_to_run
+from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.pool import Pool, calls_ahead
+from seamark.parallel.pools.whereabouts import Home, is_handler_process, running_in
+from seamark.parallel.run import at_exit
+from seamark.parallel.run.interpreter import tuned
+from seamark.parallel.run.report import last_words, status_of
+from seamark.parallel.run.runtime import Runtime
+from seamark.parallel.run.signals import DrainOnSignal
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
-from seamark.parallel.signals import DrainOnSignal
-from seamark.parallel.status import State, Status, Summary
-from seamark.parallel.status_report import last_words, status_of
-from seamark.parallel.whereabouts import Home, is_handler_process, running_in
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
@@ -120,7 +120,7 @@ class ParallelConsumer:
         if batch is not None and batch.arrow:
             _check_arrow(self._argument)
         if self._place == "processes":
-            from seamark.parallel.pool_processes import pickled_handler
+            from seamark.parallel.pools.processes import pickled_handler
 
             pickled_handler(handler, self._argument)
         self._group: str = config["group.id"]
@@ -297,14 +297,14 @@ class ParallelConsumer:
     def _make_pool(self, mailbox: Mailbox, ahead: int) -> Pool:
         concurrency = self.settings.concurrency
         if self._place == "threads":
-            from seamark.parallel.pool_threads import ThreadPool
+            from seamark.parallel.pools.threads import ThreadPool
 
             return ThreadPool(self._handler, self._argument, mailbox, concurrency, ahead)
         if self._place == "loop":
-            from seamark.parallel.pool_loop import LoopPool
+            from seamark.parallel.pools.loop import LoopPool
 
             return LoopPool(self._handler, self._argument, mailbox, concurrency, ahead)
-        from seamark.parallel.pool_processes import ProcessPool
+        from seamark.parallel.pools.processes import ProcessPool
 
         return ProcessPool(self._handler, self._argument, mailbox, concurrency, self._cannot_go_on)
 
@@ -447,6 +447,6 @@ def _milliseconds(value: object) -> float:
 def _check_arrow(argument: Argument) -> None:
     if argument.has_deserializers:
         raise ConfigError("batch", "Batch(arrow=True)", "goes with keys and values as bytes: leave out key= and value=")
-    from seamark.parallel.columns import require_arrow
+    from seamark.parallel.core.columns import require_arrow
 
     require_arrow()

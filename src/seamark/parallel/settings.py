@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from seamark.errors import ConfigError
-from seamark.parallel.handler_kinds import is_async, never_runs
-from seamark.wire.done_ahead import DEFAULT_LENGTH, MAX_LENGTH
+from seamark.parallel.core.handler_kinds import is_async, never_runs
+from seamark.wire.offsets.done_ahead import DEFAULT_LENGTH, MAX_LENGTH
 
 Delivery = Literal["at_least_once", "at_most_once", "whole_batch"]
 DELIVERIES = ("at_least_once", "at_most_once", "whole_batch")

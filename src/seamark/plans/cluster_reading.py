@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.client.errors import BrokerError, UnsupportedByBroker
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.plans.plan import ClusterState, GroupState, LogRange, TopicState
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.admin_types import GroupDescription, GroupMember
-    from seamark.client.metadata_cache import TopicView
+    from seamark.client.admin.admin import Admin
+    from seamark.client.admin.types import GroupDescription, GroupMember
+    from seamark.client.cluster_view import TopicView
 
 # A leaderless partition would otherwise hold up a dry run for as long as a whole call may take.
 _LOG_TIMEOUT_S = 10.0

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from seamark.client.records_api import LARGEST_OFFSET, Offset
+from seamark.client.records import LARGEST_OFFSET, Offset
 from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.plans.errors import OutsideLog, TopicChanged, some

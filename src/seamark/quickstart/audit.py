@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.quickstart.looks import Looks
-    from seamark.spark.offsets.lake import Lake
+    from seamark.spark.lake.tables.lake import Lake
 
 # The story takes seconds where life takes hours: a partition that stands still for so long counts as blocked. What is
 # told by a consumer's pace cannot be told in so short a time, least of all on a busy machine: it is not looked for.
@@ -45,8 +45,8 @@ def new_lake(admin: Admin, places: Places, *, from_now: bool) -> Lake:
 
     AuditImpossible if the offsets topic may not be looked at.
     """
-    from seamark.spark.offsets.lake import Lake
-    from seamark.spark.offsets.manifest import Covered
+    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake.tables.manifest import Covered
 
     lake = Lake.create(places.lake, admin.describe_cluster().cluster_id or None)
     offsets = admin.list_topics(include_internal=True).get(_OFFSETS) if from_now else None
@@ -71,9 +71,11 @@ def audit(
     say: Callable[[str], None],
 ) -> Audited:
     """Fill the lake, look for findings, write the report; AuditImpossible if no commit can be seen."""
-    from seamark.spark.offsets import findings_job, job, report
-    from seamark.spark.offsets.job_errors import TopicNotReadable
-    from seamark.spark.offsets.lake import Lake
+    from seamark.spark.lake.errors import TopicNotReadable
+    from seamark.spark.lake.fill import job
+    from seamark.spark.lake.findings import job as findings_job
+    from seamark.spark.lake.report import report
+    from seamark.spark.lake.tables.lake import Lake
 
     looks.publish()
     try:

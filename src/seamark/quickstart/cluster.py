@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.client import Admin
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.errors import SeamarkError
 from seamark.quickstart.places import Names, Places
 from seamark.quickstart.screen import Screen

@@ -1,6 +1,6 @@
 """Looks at groups and logs while the story goes on, for the lake: a commit alone does not say what was unread.
 
-A look is the lake's own (``seamark.spark.offsets.sampler_rows``), made in a thread here because Spark is still starting
+A look is the lake's own (``spark.lake.fill.sampler_rows``), made in a thread here because Spark is still starting
 then. The files are in the lake's directory at once and become part of it by ``publish``.
 """
 
@@ -15,9 +15,9 @@ from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
-    from seamark.spark.offsets.lake import Lake
-    from seamark.spark.offsets.manifest import File
-    from seamark.spark.offsets.sampler import Look
+    from seamark.spark.lake.fill.sampler import Look
+    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake.tables.manifest import File
 
 _log = readable_logger("seamark.quickstart")
 _EVERY_S = 1.0
@@ -59,7 +59,7 @@ class Looks:
                 self._lake.publish(added, sampled_ms=max(look.time_ms for look in self._taken))
 
     def _work(self) -> None:
-        from seamark.spark.offsets.sampler_rows import write_look
+        from seamark.spark.lake.fill.sampler_rows import write_look
 
         while True:
             is_last = self._ending.is_set()

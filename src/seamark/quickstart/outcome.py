@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from seamark.cli.rows import Column, write_rows
+from seamark.cli.show.rows import Column, write_rows
 from seamark.readable_text import readable_json
 
 _COLUMNS = (

@@ -17,7 +17,7 @@ from seamark.errors import SeamarkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from seamark.spark.local_session import LocalSession
+    from seamark.spark.session import LocalSession
 
 T = TypeVar("T")
 # Compiling code for each query, and planning it again while it runs, costs more than a few thousand rows bring back:
@@ -43,7 +43,7 @@ class SparkThread:
 
     def _start(self) -> None:
         import seamark.spark
-        from seamark.spark.local_session import LocalSession
+        from seamark.spark.session import LocalSession
 
         self._session = LocalSession(
             self._directory,

@@ -142,7 +142,7 @@ class _Story:
         return cluster, admin
 
     def _start_spark(self) -> SparkThread | None:
-        from seamark.spark.local_session import NoJava, find_java
+        from seamark.spark.session import NoJava, find_java
 
         try:
             find_java()

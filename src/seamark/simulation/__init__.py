@@ -5,10 +5,10 @@ In the scenarios of real clients the members are the client's own cores, and wha
 The same seed takes the same course on any machine.
 """
 
-from seamark.simulation.courses import lifetime_of, run_lifetime
-from seamark.simulation.lifetime import Lifetime, Outcome
-from seamark.simulation.scenarios import SCENARIOS, Scenario, scenario_named
-from seamark.simulation.violations import InvariantViolated, LifetimeFailed
+from seamark.simulation.runs.courses import lifetime_of, run_lifetime
+from seamark.simulation.runs.lifetime import Lifetime, Outcome
+from seamark.simulation.world.scenarios import SCENARIOS, Scenario, scenario_named
+from seamark.simulation.world.violations import InvariantViolated, LifetimeFailed
 
 __all__ = [
     "SCENARIOS",

@@ -18,7 +18,7 @@ from seamark.spark.worker_python import choose_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from seamark.spark.listener import ProgressListener
+    from seamark.spark.watch.listener import ProgressListener
 
 
 def register(
@@ -31,8 +31,8 @@ def register(
     committed when the next trigger or the next run begins. ``metrics_port`` serves lag for Prometheus on loopback.
     """
     try:
-        from seamark.spark.listener import ProgressListener
         from seamark.spark.source import SeamarkDataSource
+        from seamark.spark.watch.listener import ProgressListener
     except ImportError as missing:
         raise MissingExtra("reading Kafka with Spark", "spark") from missing
     listener = ProgressListener.of(commit_with, metrics_port)

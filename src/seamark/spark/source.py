@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from seamark.spark.columns_wanted import check_schema, default_schema
 from seamark.spark.option_names import TAKEN
-from seamark.spark.options import ReadOptions
+from seamark.spark.read.options import ReadOptions
+from seamark.spark.read.projection import check_schema, default_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -38,23 +38,23 @@ class SeamarkDataSource(DataSource):
         return default_schema(include_headers=ReadOptions.of(self.options, is_stream=not is_batch).include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from seamark.spark.batch_reader import BatchReader
+        from seamark.spark.read.batch_reader import BatchReader
 
         check_schema(schema)
         return BatchReader(ReadOptions.of(self.options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from seamark.spark.stream_reader import StreamReader
+        from seamark.spark.read.stream_reader import StreamReader
 
         check_schema(schema)
         return StreamReader(ReadOptions.of(self.options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from seamark.spark.writer import batch_writer
+        from seamark.spark.write.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from seamark.spark.writer import stream_writer
+        from seamark.spark.write.writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

@@ -12,8 +12,9 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from seamark.errors import BadChecksum, BadLength, BadValue, OutOfRange, Truncated
-from seamark.wire.crc32c import crc32c
-from seamark.wire.record_batch import (
+from seamark.wire.records import read_header, restamp
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.record_batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CRC_POSITION,
@@ -25,7 +26,6 @@ from seamark.wire.record_batch import (
     SMALLEST_RECORD_BYTES,
     Buffer,
 )
-from seamark.wire.records import read_header, restamp
 
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from seamark.errors import DecodeError
-from seamark.wire.compression import LARGE_BYTES, Codec, Unfolded, unfold, unfolded_bound
+from seamark.wire.records.compression import LARGE_BYTES, Codec, Unfolded, unfold, unfolded_bound
 
 T = TypeVar("T")
 

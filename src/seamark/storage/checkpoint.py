@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seamark.storage.errors import UnknownFormat
 from seamark.storage.filesystem import Filesystem, read_whole
 from seamark.storage.names import FORMAT_FILE, UNFINISHED
-from seamark.wire.crc32c import crc32c
+from seamark.wire.records.crc32c import crc32c
 
 FORMAT_VERSION = 1
 

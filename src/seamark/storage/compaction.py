@@ -31,8 +31,8 @@ from seamark.storage.retention import newest_ms
 from seamark.storage.segment import Segment
 from seamark.storage.settings import LogSettings
 from seamark.storage.survivors import Survivors
-from seamark.wire.record_batch import INT32_MAX, read_outline
 from seamark.wire.records import encode_batch
+from seamark.wire.records.record_batch import INT32_MAX, read_outline
 
 logger = readable_logger("seamark.storage")
 

@@ -13,7 +13,7 @@ from seamark.storage.filesystem import File, Filesystem, remove_if_there
 from seamark.storage.index import SegmentContents
 from seamark.storage.names import DAMAGED, INDEX, LOG
 from seamark.storage.scan import holds_sound_batch
-from seamark.wire.record_batch import HEADER_BYTES
+from seamark.wire.records.record_batch import HEADER_BYTES
 
 logger = readable_logger("seamark.storage")
 

@@ -19,8 +19,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from seamark.storage.errors import LogError
-from seamark.wire.crc32c import crc32c
 from seamark.wire.records import BatchHeader
+from seamark.wire.records.crc32c import crc32c
 
 _MAGIC = b"SMIX"
 _VERSION = 1

@@ -11,10 +11,10 @@ from struct import Struct
 
 from seamark.errors import DecodeError
 from seamark.storage.aside import Pauses, unfolded_aside
-from seamark.wire.compression import Unfolded
-from seamark.wire.record_batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
-from seamark.wire.record_walk import MAX_RECORDS
-from seamark.wire.varints import read_varint
+from seamark.wire.records.compression import Unfolded
+from seamark.wire.records.record_batch import CODEC_MASK, CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
+from seamark.wire.records.record_walk import MAX_RECORDS
+from seamark.wire.records.varints import read_varint
 
 # Base offset, batch length, attributes, last offset delta and record count.
 _SKIM = Struct(">qi9xhi30xi")

@@ -31,7 +31,7 @@ from seamark.storage.segment import Segment
 from seamark.storage.segments import Segments, remove_files
 from seamark.storage.settings import Durability, LogSettings
 from seamark.storage.sync import PendingSync
-from seamark.wire.record_batch import INT32_MAX, Buffer
+from seamark.wire.records.record_batch import INT32_MAX, Buffer
 
 logger = readable_logger("seamark.storage")
 

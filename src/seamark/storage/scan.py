@@ -12,7 +12,7 @@ from seamark.errors import DecodeError
 from seamark.storage.errors import CorruptBatch, TornTail
 from seamark.storage.filesystem import File
 from seamark.storage.index import SegmentContents
-from seamark.wire.record_batch import (
+from seamark.wire.records.record_batch import (
     HEADER_BYTES,
     INT32_MAX,
     LENGTH_POSITION,

@@ -22,10 +22,10 @@ from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_
 from seamark.storage.names import INDEX, LOG, segment_file
 from seamark.storage.open_files import OpenFiles
 from seamark.storage.scan import scan_segment
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, Unfolded
-from seamark.wire.crc32c import crc32c
-from seamark.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
-from seamark.wire.record_skim import skim_records
+from seamark.wire.records.compression import DEFAULT_MAX_DECOMPRESSED, Codec, Unfolded
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
+from seamark.wire.records.record_skim import skim_records
 
 logger = readable_logger("seamark.storage")
 

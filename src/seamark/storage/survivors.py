@@ -21,8 +21,8 @@ from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.readable_log import readable_logger
 from seamark.storage.aside import Aside, Pauses, unfolded_aside
 from seamark.storage.key_map import UNTOUCHABLE, KeyMap
-from seamark.wire.compression import LARGE_BYTES, Codec, Unfolded
-from seamark.wire.record_batch import (
+from seamark.wire.records.compression import LARGE_BYTES, Codec, Unfolded
+from seamark.wire.records.record_batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
     INT64_MAX,
@@ -33,10 +33,10 @@ from seamark.wire.record_batch import (
     read_header,
     read_outline,
 )
-from seamark.wire.record_skim import skim_records
-from seamark.wire.record_walk import MAX_RECORDS
-from seamark.wire.record_writer import replace_records
-from seamark.wire.varints import encode_varint
+from seamark.wire.records.record_skim import skim_records
+from seamark.wire.records.record_walk import MAX_RECORDS
+from seamark.wire.records.record_writer import replace_records
+from seamark.wire.records.varints import encode_varint
 
 logger = readable_logger("seamark.storage")
 

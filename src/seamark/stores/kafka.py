@@ -15,18 +15,18 @@ from itertools import cycle, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.client.commits_requests import commit_portions
+from seamark.client.core.commits.messages import commit_portions
 from seamark.client.errors import BrokerError, ClientError, MemberFenced, UnsupportedByBroker
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.errors import ClosedError, SeamarkError
 from seamark.stores.contract import GroupOffsets, GroupWrite, Outcomes, StoredOffset, is_offset
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.client.admin import Admin
-    from seamark.client.admin_types import GroupDescription, GroupMember
+    from seamark.client.admin.admin import Admin
+    from seamark.client.admin.types import GroupDescription, GroupMember
 
 # One OffsetFetch for so many groups: with hundreds of partitions each an answer is still a few megabytes.
 _READ_AT_ONCE = 200
@@ -45,7 +45,7 @@ class KafkaStore:
     def __init__(
         self, config: Mapping[str, Any] | None = None, /, *, admin: Admin | None = None, **keywords: Any
     ) -> None:
-        from seamark.client.admin import Admin
+        from seamark.client.admin.admin import Admin
 
         self._is_ours = admin is None
         self._admin = Admin(config, **keywords) if admin is None else admin

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from seamark.errors import SeamarkError, UsageError
-from seamark.parallel.handler_calls import check_handler
-from seamark.parallel.handler_kinds import check_answer, is_async
+from seamark.parallel.core.handler_kinds import check_answer, is_async
+from seamark.parallel.pools.calls import check_handler
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
-from seamark.simulation.violations import SHOWN_EVENTS, InvariantViolated
+from seamark.simulation.world.violations import SHOWN_EVENTS, InvariantViolated
 from seamark.testing.check_handlers import Handler, argument_of
 from seamark.testing.check_lifetime import CheckLifetime
 from seamark.testing.check_loop import VirtualLoop

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark.errors import UsageError
-from seamark.parallel.handler_kinds import check_answer, is_async
+from seamark.parallel.core.handler_kinds import check_answer, is_async
 from seamark.parallel.settings import Batch
-from seamark.simulation.event_loop import EventLoop
-from seamark.simulation.parallel_calls import Report
-from seamark.simulation.parallel_log import SimulatedRecord
-from seamark.simulation.parallel_member import SimulatedMember
-from seamark.simulation.violations import InvariantViolated
+from seamark.simulation.parallel.calls import Report
+from seamark.simulation.parallel.log import SimulatedRecord
+from seamark.simulation.parallel.member import SimulatedMember
+from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.world.violations import InvariantViolated
 from seamark.testing.check_loop import REAL_WAIT_S, VirtualLoop
 from seamark.testing.check_records import fresh
 
@@ -30,7 +30,7 @@ def argument_of(records: list[SimulatedRecord], batch: Batch | None) -> Any:
         return records[0]
     if not batch.arrow:
         return records
-    from seamark.parallel.columns import batch_of_records
+    from seamark.parallel.core.columns import batch_of_records
 
     return batch_of_records(records)
 

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from random import Random
 
 from seamark.counts import counted
-from seamark.parallel.budget import record_size
+from seamark.parallel.core.budget import record_size
 from seamark.parallel.settings import Settings
-from seamark.simulation.event_loop import EventLoop
-from seamark.simulation.parallel_group import SimulatedGroup
-from seamark.simulation.parallel_member import Chances, SimulatedMember, World
-from seamark.simulation.parallel_truth import Truth
-from seamark.simulation.transcript import Transcript
-from seamark.simulation.violations import InvariantViolated
+from seamark.simulation.parallel.group import SimulatedGroup
+from seamark.simulation.parallel.member import Chances, SimulatedMember, World
+from seamark.simulation.parallel.truth import Truth
+from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.world.transcript import Transcript
+from seamark.simulation.world.violations import InvariantViolated
 from seamark.testing.check_handlers import Handler, UserHandlers
 from seamark.testing.check_records import GivenRecord, make_logs
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from seamark.errors import UsageError
-from seamark.simulation.parallel_log import PartitionLog, SimulatedRecord
+from seamark.simulation.parallel.log import PartitionLog, SimulatedRecord
 from seamark.topic_partition import TopicPartition
 
 TOPIC = "checked"

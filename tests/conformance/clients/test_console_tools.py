@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from seamark import Broker
-from seamark.wire.offsets_topic import OffsetCommitEntry, decode_entry
+from seamark.wire.offsets.offsets_topic import OffsetCommitEntry, decode_entry
 from tests.conformance.differential.group_scripts import commit_fields
 from tests.conformance.differential.script import Recorder
 from tests.support.broker_driver import fresh_name

@@ -14,10 +14,10 @@ import pytest
 
 from seamark.broker import Broker
 from seamark.broker.event_loop import new_event_loop
-from seamark.broker.security import Acl, Security, Tls
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from seamark.broker.security.security import Acl, Security, Tls
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.capture import Wire
 from tests.support.certificates import Authority
 
@@ -288,7 +288,7 @@ def test_connections_that_never_shake_hands_count_as_connections(tls, authority)
 
 def test_a_handshake_that_takes_too_long_is_given_up(tls, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "seamark")
-    monkeypatch.setattr("seamark.broker.tls_gate.HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr("seamark.broker.net.tls_gate.HANDSHAKE_SECONDS", 0.2)
     with Broker(security=Security(tls=tls)) as broker, Wire(broker.bootstrap) as wire:
         assert wire.is_closed_by_peer(5)
         wait_for_connections(broker, 0)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security import Security, Tls
+from seamark.broker.security.security import Security, Tls
 from tests.support.certificates import Authority
 from tests.support.java import short_lived_java, utf_8_environment
 from tests.support.maven import class_path, kafka_jars

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.acl_rules import PatternType, PermissionType
-from seamark.broker.operations import CLUSTER_NAME, Operation, ResourceType
-from seamark.wire.apis import api_named
-from seamark.wire.frames import decode_response
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from seamark.wire.messages.sasl_handshake import SaslHandshakeResponse
+from seamark.broker.security.acl_rules import PatternType, PermissionType
+from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.frames import decode_response
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from seamark.wire.records import Record, encode_batch
 from tests.conformance.differential.group_requests import join_fields, subscription
 from tests.conformance.differential.script import Entry, Recorder, differences

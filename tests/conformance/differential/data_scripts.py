@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from seamark.wire.compression import Codec
-from seamark.wire.crc32c import crc32c
 from seamark.wire.records import Record, encode_batch
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.crc32c import crc32c
 from tests.conformance.differential.cluster_script import ClusterRecorder as Recorder
 
 # Yesterday: a broker deletes at any moment what is older than its retention time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seamark.wire.consumer_protocol import Subscription, encode_subscription
+from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
 from tests.conformance.differential.script import Recorder
 
 NOBODY = "nobody"

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from seamark.wire.apis import api_named
-from seamark.wire.frames import decode_response, encode_request
-from seamark.wire.schema import Array, Message, Struct
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.schema.schema import Array, Message, Struct
 from tests.support.capture import CaptureError, Wire
 
 CLIENT_ID = "differential"

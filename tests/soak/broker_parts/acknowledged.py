@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from seamark.wire.records import read_records
 from tests.support.broker_driver import Client, batch_of
 from tests.support.capture import CaptureError

@@ -24,9 +24,9 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.broker_process import BrokerProcess
-from seamark.wire.apis import Api, all_apis
-from seamark.wire.frames import encode_request
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.apis import Api, all_apis
+from seamark.wire.protocol.frames import encode_request
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

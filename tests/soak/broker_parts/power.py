@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from seamark import Broker
-from seamark.simulation.disk import SimulatedDisk
+from seamark.simulation.world.disk import SimulatedDisk
 from tests.soak.broker_parts.acknowledged import Ledger, Load
 
 
@@ -56,7 +56,7 @@ def quiet_storage() -> Iterator[None]:
 def broker_on(disk: SimulatedDisk, place: str, durability: str) -> Iterator[Broker]:
     """A broker whose logs and state lie on that disk; ``place`` is only where its lock is."""
     with (
-        patch("seamark.broker.log_storage.RealFilesystem", lambda: disk),
+        patch("seamark.broker.log.storage.RealFilesystem", lambda: disk),
         Broker(data=place, durability=durability, settings={"log.segment.bytes": 1 << 20}) as broker,
     ):
         yield broker

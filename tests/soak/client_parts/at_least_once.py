@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from seamark.client import AsyncConsumer, Consumer, Offset, Producer, Record, TopicPartition, commits
+from seamark.client import AsyncConsumer, Consumer, Offset, Producer, Record, TopicPartition
+from seamark.client.core.commits import commits
 from seamark.client.errors import (
     CommitFailed,
     CommitTimedOut,

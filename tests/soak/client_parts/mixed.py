@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from seamark.client import Admin, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.conformance.clients.program import ClientProgram, ProgramFailed
 
 PARTITIONS = 6

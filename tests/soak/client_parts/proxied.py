@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 
 from seamark import Broker
 from seamark.client import Admin
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.errors import UsageError
 from tests.soak.client_parts.at_least_once import PARTITIONS, TOPIC, Group
 from tests.support.apache_kafka import ApacheKafka

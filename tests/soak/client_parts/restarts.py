@@ -14,7 +14,7 @@ from typing import Protocol
 
 from benchmarks.broker_process import BrokerProcess
 from seamark.client import Admin
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.soak.client_parts.at_least_once import PARTITIONS, TOPIC, Group
 from tests.soak.client_parts.proxied import outcome
 from tests.support.apache_kafka import ApacheKafka

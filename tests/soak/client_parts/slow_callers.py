@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark.client import Admin, AsyncConsumer, Consumer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 
 SESSION_MS = 6000
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from seamark.client import Admin, Consumer, Producer
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from tests.soak.parallel_parts.chaos_member import ENTRY
 from tests.support.apache_kafka import ApacheKafka
 

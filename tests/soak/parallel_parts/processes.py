@@ -15,9 +15,9 @@ from pathlib import Path
 
 from seamark import Broker
 from seamark.client import Admin, Consumer, Producer, TopicPartition
-from seamark.client.admin_types import NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.parallel import Commit, ConsumerStopped, DeadLetter, Order, ParallelConsumer, Retry
-from seamark.parallel.status import State
+from seamark.parallel.observe.status import State
 from tests.soak.parallel_parts.process_handler import BAD, FINE, LATE, handle
 
 TOPIC, LETTERS, GROUP = "jobs", "jobs.dead-letters", "processes"

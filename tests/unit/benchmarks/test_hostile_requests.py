@@ -9,13 +9,13 @@ import pytest
 from benchmarks.hostile_parts import batches, cases
 from benchmarks.hostile_parts.shapes import LIMIT_BYTES, Shape, array_paths, elements, first_fillings, fitted, mutated
 from benchmarks.hostile_parts.world import World
-from seamark.broker.dispatch import MAX_REQUEST_ELEMENTS, Endpoint, load_endpoints
-from seamark.broker.topic_rules import MOST_CHANGES
+from seamark.broker.api.topic_rules import MOST_CHANGES
+from seamark.broker.net.dispatch import MAX_REQUEST_ELEMENTS, Endpoint, load_endpoints
 from seamark.errors import DecodeError
-from seamark.wire.apis import all_apis
-from seamark.wire.compression import Codec
-from seamark.wire.frames import decode_request
-from seamark.wire.record_batch import check_crc, read_header
+from seamark.wire.protocol.apis import all_apis
+from seamark.wire.protocol.frames import decode_request
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.record_batch import check_crc, read_header
 
 WORLD = World(
     topics=("wide", "plain", "compacted", "orders"),

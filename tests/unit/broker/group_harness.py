@@ -10,17 +10,17 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from seamark.broker.broker_clock import BrokerClock
-from seamark.broker.cluster import Cluster
-from seamark.broker.group_runtime import GroupRuntime
-from seamark.broker.log_storage import LogStorage
-from seamark.broker.partition import Partition
-from seamark.broker.settings import BrokerSettings
-from seamark.broker.turns import Turns
+from seamark.broker.clock import BrokerClock
+from seamark.broker.cluster.cluster import Cluster
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.groups.runtime import GroupRuntime
+from seamark.broker.log.partition import Partition
+from seamark.broker.log.storage import LogStorage
+from seamark.broker.sharing.turns import Turns
 from seamark.coordinator.commands import Command, CommitOffsets, FetchOffsets, JoinGroup, SyncGroup
 from seamark.coordinator.replies import CommitReply, FetchReply
 from seamark.storage.settings import Durability
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import read_records
 
 

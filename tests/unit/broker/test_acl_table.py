@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.acl_filters import AclFilter
-from seamark.broker.acl_rules import Acl, PatternType, PermissionType
-from seamark.broker.acl_table import AclTable
-from seamark.broker.operations import Operation, ResourceType
+from seamark.broker.security.acl_filters import AclFilter
+from seamark.broker.security.acl_rules import Acl, PatternType, PermissionType
+from seamark.broker.security.acl_table import AclTable
+from seamark.broker.security.operations import Operation, ResourceType
 from seamark.errors import ConfigError
 
 ALICE, BOB = "User:alice", "User:bob"

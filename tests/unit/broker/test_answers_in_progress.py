@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.broker import answers_in_progress
-from seamark.broker.answers_in_progress import AnswersInProgress
+from seamark.broker.sharing import answers_in_progress
+from seamark.broker.sharing.answers_in_progress import AnswersInProgress
 
 STEP = 1000
 MOST = 10 * STEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.coordinator.commands import DescribeGroups, Heartbeat
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.unit.broker.group_harness import World, codes
 
 HOUR = 3600.0

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.commit_forms import MAX_REQUEST_BYTES, CommitMemory
-from seamark.broker.context import RequestContext
-from seamark.broker.dispatch import load_endpoints
-from seamark.broker.handlers import offset_commit
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import decode_request, encode_request, encode_response
-from seamark.wire.messages.offset_commit import (
+from seamark.broker.api.handlers import offset_commit
+from seamark.broker.net.commit_template import MAX_REQUEST_BYTES, CommitMemory
+from seamark.broker.net.context import RequestContext
+from seamark.broker.net.dispatch import load_endpoints
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import decode_request, encode_request, encode_response
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,9 +8,9 @@ import resource
 
 import pytest
 
-from seamark.broker import file_limits
+from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.event_loop import python_event_loop
-from seamark.broker.settings import BrokerSettings
+from seamark.broker.sharing import file_limits
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.broker.group_batches import GroupBatch
+from seamark.broker.groups.batches import GroupBatch
 from seamark.coordinator.commands import CommitOffsets
-from seamark.coordinator.commit_patterns import CommitPattern
-from seamark.coordinator.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, Record, StoredMember
-from seamark.coordinator.stored import to_bytes
+from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from seamark.coordinator.storing.records import (
+    GroupRemoved,
+    GroupStored,
+    OffsetCommitted,
+    OffsetRemoved,
+    Record,
+    StoredMember,
+)
+from seamark.coordinator.storing.stored import to_bytes
 from seamark.wire import records as wire
-from seamark.wire.compression import Codec
+from seamark.wire.records.compression import Codec
 
 names = st.one_of(st.sampled_from(["g", "orders", ""]), st.text(st.characters(codec="utf-8"), max_size=300))
 metadata = st.one_of(st.just(""), st.text(st.characters(codec="utf-8"), max_size=60))

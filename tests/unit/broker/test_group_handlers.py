@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from seamark.broker.commit_forms import CommitMemory
-from seamark.broker.handlers import (
+from seamark.broker.api.handlers import (
     consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
@@ -23,13 +22,14 @@ from seamark.broker.handlers import (
     offset_fetch,
     sync_group,
 )
-from seamark.broker.listener import Address, Listener
-from seamark.broker.turns import Share
+from seamark.broker.net.commit_template import CommitMemory
+from seamark.broker.net.listener import Address, Listener
+from seamark.broker.sharing.turns import Share
 from seamark.coordinator.commands import CommitOffsets, DeleteGroups, FetchOffsets
-from seamark.wire.apis import api_named
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.offset_delete import OffsetDeleteResponse
-from seamark.wire.schema import Message, Versions
+from seamark.wire.protocol.apis import api_named
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.offset_delete import OffsetDeleteResponse
+from seamark.wire.schema.schema import Message, Versions
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
 from tests.conformance.differential.script import build, plain
 from tests.unit.broker.group_harness import World, finished

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.broker import group_loading
-from seamark.broker.group_loading import Load, LoadQueue, read_batches
+from seamark.broker.groups import loading as group_loading
+from seamark.broker.groups.loading import Load, LoadQueue, read_batches
 from seamark.coordinator.commands import FetchOffsets, Heartbeat, SyncGroup
 from seamark.storage import Log, MemoryFilesystem
 from seamark.storage.errors import CorruptBatch
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import Record, encode_batch
 from tests.support.hostile_batches import batch
 from tests.unit.broker.group_harness import World, codes

@@ -18,10 +18,10 @@ from seamark.coordinator.commands import (
     OffsetToCommit,
     SyncGroup,
 )
-from seamark.coordinator.loading import Revival
+from seamark.coordinator.storing.loading import Revival
 from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.storage.errors import StorageFailed
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import scan_batches
 from tests.unit.broker.group_harness import Asker, World, codes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.broker.group_timers import GroupTimers, SteadyMilliseconds
+from seamark.broker.groups.timers import GroupTimers, SteadyMilliseconds
 
 
 def key(name: str) -> tuple[int, str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.broker.held_bytes import HeldBytes
+from seamark.broker.sharing.held_bytes import HeldBytes
 
 
 class Holder:

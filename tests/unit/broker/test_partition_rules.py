@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.broker_clock import BrokerClock
-from seamark.broker.leader_epochs import LeaderEpochs
-from seamark.broker.leadership import spread
-from seamark.broker.listener import Listener, parse_address
-from seamark.broker.loop_timers import LoopTimers
-from seamark.broker.producer_states import ProducerStates
-from seamark.broker.refusals import RequestRefused
-from seamark.broker.release_versions import RELEASES, newest_versions
-from seamark.broker.settings import BrokerSettings
-from seamark.broker.topic_configs import TOPIC_KEYS, effective
+from seamark.broker.clock import BrokerClock
+from seamark.broker.cluster.leadership import spread
+from seamark.broker.cluster.topic_configs import TOPIC_KEYS, effective
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.log.leader_epochs import LeaderEpochs
+from seamark.broker.log.producer_states import ProducerStates
+from seamark.broker.net.listener import Listener, parse_address
+from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.net.release_versions import RELEASES, newest_versions
+from seamark.broker.timers import LoopTimers
 from seamark.errors import ConfigError
-from seamark.wire.apis import all_apis
+from seamark.wire.protocol.apis import all_apis
 
 INT32_MAX = 2**31 - 1
 

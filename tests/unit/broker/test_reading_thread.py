@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.broker.reading_thread import Reading, ReadingThread, beside
+from seamark.broker.sharing.reading_thread import Reading, ReadingThread, beside
 from seamark.storage.aside import Aside
 
 

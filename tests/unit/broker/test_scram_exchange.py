@@ -8,11 +8,11 @@ import hmac
 
 import pytest
 
-from seamark.broker.sasl_exchange import AuthenticationFailed
-from seamark.broker.sasl_plain import PlainExchange
-from seamark.broker.scram_credentials import ScramCredential
-from seamark.broker.scram_exchange import ScramExchange
-from seamark.broker.security_users import Users
+from seamark.broker.security.sasl_exchange import AuthenticationFailed
+from seamark.broker.security.sasl_plain import PlainExchange
+from seamark.broker.security.scram import ScramExchange
+from seamark.broker.security.scram_credentials import ScramCredential
+from seamark.broker.security.users import Users
 from seamark.errors import ConfigError
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]

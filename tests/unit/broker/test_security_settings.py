@@ -6,12 +6,12 @@ import ssl
 
 import pytest
 
-from seamark.broker.acl_rules import Acl
-from seamark.broker.sasl_session import SaslSession
-from seamark.broker.security import Gatekeeper, Security, Tls
-from seamark.broker.security_sessions import GuardedSession, Session
-from seamark.broker.security_subject import BadCertificate, subject_of
-from seamark.broker.settings import BrokerSettings
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.security.acl_rules import Acl
+from seamark.broker.security.sasl_session import SaslSession
+from seamark.broker.security.security import Gatekeeper, Security, Tls
+from seamark.broker.security.sessions import GuardedSession, Session
+from seamark.broker.security.subject import BadCertificate, subject_of
 from seamark.errors import ConfigError
 from tests.support.certificates import Authority
 

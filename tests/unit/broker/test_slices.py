@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seamark.broker.slices import Chunks, counted_lazily, lazily
-from seamark.wire.codec import encode, encode_in_steps
-from seamark.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from seamark.broker.net.slices import Chunks, counted_lazily, lazily
+from seamark.wire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from seamark.wire.schema.codec import encode, encode_in_steps
 
 
 def test_elements_are_made_while_they_are_written() -> None:

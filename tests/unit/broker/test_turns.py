@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.broker import turns
-from seamark.broker.reading_thread import OneAtATime
-from seamark.broker.turns import CREDIT_SECONDS, LIGHT_PART, MOST_REST_SECONDS, Rest, Share, Turns, Work
+from seamark.broker.sharing import turns
+from seamark.broker.sharing.reading_thread import OneAtATime
+from seamark.broker.sharing.turns import CREDIT_SECONDS, LIGHT_PART, MOST_REST_SECONDS, Rest, Share, Turns, Work
 
 STEP = 0.0004
 

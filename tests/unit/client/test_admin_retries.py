@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.admin_results import Results
-from seamark.client.admin_retries import settle
-from seamark.client.config import AdminConfig
+from seamark.client.config.config import AdminConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, broker_error
+from seamark.client.net.results import Results
+from seamark.client.net.retries import settle
 from seamark.portions import portions
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 CONFIG = AdminConfig.from_options({"bootstrap.servers": "127.0.0.1:1", "retry.backoff.ms": 1}, {})
 

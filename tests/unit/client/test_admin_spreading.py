@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from seamark.client.admin_spreading import until_known
+from seamark.client.admin.spreading import until_known
+from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.deadline import Deadline
 from seamark.client.errors import ConnectionFailed
-from seamark.client.metadata_cache import ClusterView, Node
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 
 def _unknown(name):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from seamark.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from seamark.client.config_foreign import ELSEWHERE
-from seamark.client.config_keys import rule_of
+from seamark.client.config.aliases import ELSEWHERE
+from seamark.client.config.config import ClientConfig, ConsumerConfig, ProducerConfig
+from seamark.client.config.keys import rule_of
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "client.md"
 SHARED = {field.name for field in fields(ClientConfig)}

@@ -7,15 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.client import admin_offsets, client_log
-from seamark.client.client_log import MOST_PER_MINUTE, ClientLog
-from seamark.client.config import AdminConfig, ClientConfig
-from seamark.client.consumer_events import FailedCommitLog
+from seamark.client.admin import offsets as admin_offsets
+from seamark.client.config.config import AdminConfig, ClientConfig
+from seamark.client.core.events import FailedCommitLog
+from seamark.client.core.lasting_failures import AGAIN_MS
 from seamark.client.deadline import Deadline
 from seamark.client.errors import CommitFailed, RebalanceInProgress
-from seamark.client.lasting_failures import AGAIN_MS
+from seamark.client.net import client_log
+from seamark.client.net.client_log import MOST_PER_MINUTE, ClientLog
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 
 PARTITION = TopicPartition("t", 0)
 

@@ -1,8 +1,8 @@
 """A blocking commit that its caller stopped waiting for is never sent again: it could overwrite a later one."""
 
 from seamark.client.errors import ConnectionFailed, RetriableCommitFailed
-from seamark.client.records_api import Offset
-from seamark.wire.error_codes import ErrorCode
+from seamark.client.records import Offset
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.membership_driver import tp
 from tests.unit.client.test_commits import CommitDriver
 

@@ -4,10 +4,13 @@ import random
 
 import pytest
 
-from seamark.client.auto_commit import AutoCommit
-from seamark.client.commits import Commits
-from seamark.client.commits_requests import commit_request, fetch_request, fetched_offsets
-from seamark.client.commits_verdict import Remedy, Standpoint, verdict_on
+from seamark.client.core.commits.auto_commit import AutoCommit
+from seamark.client.core.commits.commits import Commits
+from seamark.client.core.commits.messages import commit_request, fetch_request, fetched_offsets
+from seamark.client.core.commits.verdict import Remedy, Standpoint, verdict_on
+from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
+from seamark.client.core.membership.answers import Reset
+from seamark.client.core.membership.generation import NO_IDENTITY, GroupIdentity, MemberState
 from seamark.client.errors import (
     BrokerError,
     CommitFailed,
@@ -18,24 +21,21 @@ from seamark.client.errors import (
     RebalanceInProgress,
     RetriableCommitFailed,
 )
-from seamark.client.membership_effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
-from seamark.client.membership_generation import NO_IDENTITY, GroupIdentity, MemberState
-from seamark.client.rebalance_answers import Reset
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.errors import UsageError
-from seamark.wire.codec import encode
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from seamark.wire.messages.offset_fetch import (
+from seamark.wire.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from seamark.wire.schema.codec import encode
 from tests.support.membership_driver import MemberDriver, tp
 
 T0, T1 = tp("t-0"), tp("t-1")

@@ -5,9 +5,9 @@ from dataclasses import fields
 
 import pytest
 
-from seamark.client.config import AdminConfig, ConsumerConfig, ProducerConfig
-from seamark.client.config_foreign import ELSEWHERE, RENAMED
-from seamark.client.sasl_credentials import credentials_of
+from seamark.client.config.aliases import ELSEWHERE, RENAMED
+from seamark.client.config.config import AdminConfig, ConsumerConfig, ProducerConfig
+from seamark.client.config.credentials import credentials_of
 from seamark.errors import ConfigError
 
 BOOTSTRAP = {"bootstrap.servers": "a:9092"}

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client import frame_receiver
-from seamark.client.connection import MAX_IN_FLIGHT, Connection
 from seamark.client.errors import ConnectionFailed, PeerProtocolError, RequestTimedOut
-from seamark.client.frame_receiver import FrameReceiver
+from seamark.client.net import frame_receiver
+from seamark.client.net.connection import MAX_IN_FLIGHT, Connection
+from seamark.client.net.frame_receiver import FrameReceiver
 from seamark.errors import BadLength
-from seamark.wire.frames import FrameParser, decode_request, encode_response
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from seamark.wire.protocol.frames import FrameParser, decode_request, encode_response
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 class Wire(asyncio.Transport):

@@ -8,22 +8,22 @@ from collections.abc import Callable
 
 import pytest
 
-from seamark.client import arrow_poll
-from seamark.client.arrow_poll import columns_of
-from seamark.client.assignment_state import Position
-from seamark.client.consumer_fetching import Taken, TroubleKind
+from seamark.client.admin.record_times import _first_time
+from seamark.client.core.assignment_state import Position
+from seamark.client.core.fetch_port import Taken, TroubleKind
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
-from seamark.client.fetch_chunks import Chunk
-from seamark.client.fetch_metrics import FetchMetrics
-from seamark.client.fetch_planning import PartitionFetch
-from seamark.client.fetch_records import SLICE_HEADERS, SLICE_RECORDS, ReadLimits
-from seamark.client.fetch_taking import RecordTaking
-from seamark.client.read_committed import AbortedBatches
-from seamark.client.record_times import _first_time
+from seamark.client.fetch import arrow as arrow_poll
+from seamark.client.fetch.arrow import columns_of
+from seamark.client.fetch.chunks import Chunk
+from seamark.client.fetch.metrics import FetchMetrics
+from seamark.client.fetch.planning import PartitionFetch
+from seamark.client.fetch.read_committed import AbortedBatches
+from seamark.client.fetch.records import SLICE_HEADERS, SLICE_RECORDS, ReadLimits
+from seamark.client.fetch.taking import RecordTaking
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
-from seamark.wire.compression import Codec
-from seamark.wire.record_batch import CONTROL, TRANSACTIONAL
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.record_batch import CONTROL, TRANSACTIONAL
 from tests.support.costly_batches import header_bomb, record, record_bomb, sealed, value_bomb
 
 PARTITION = TopicPartition("t", 0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.deserializers import load_deserializer
-from seamark.client.producer_serializers import load_serializer, to_bytes
+from seamark.client.serde.deserializers import load_deserializer
+from seamark.client.serde.serializers import load_serializer, to_bytes
 from seamark.errors import UsageError
 
 

@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.backoff import ExponentialBackoff
-from seamark.client.discovery import (
+from seamark.client.cluster_view import Node
+from seamark.client.errors import AuthenticationFailed, ConnectionFailed, CoordinatorMoved, Refused
+from seamark.client.net.discovery import (
     CoordinatorDiscovery,
     Disconnect,
     Found,
@@ -15,9 +17,7 @@ from seamark.client.discovery import (
     coordinator_connection_id,
     coordinator_not_available,
 )
-from seamark.client.errors import AuthenticationFailed, ConnectionFailed, CoordinatorMoved, Refused
-from seamark.client.metadata_cache import Node
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 ONE, TWO = Node(1, "one", 9092), Node(2, "two", 9092)
 LOST = ConnectionFailed("one:9092", "the connection was lost")

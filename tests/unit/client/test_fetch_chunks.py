@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.arrow_poll import columns_of
-from seamark.client.assignment_state import Position
-from seamark.client.consumer_fetching import TroubleKind
-from seamark.client.deserializers import load_deserializer
+from seamark.client.core.assignment_state import Position
+from seamark.client.core.fetch_port import TroubleKind
 from seamark.client.errors import CorruptRecords, DeserializationFailed
-from seamark.client.fetch_chunks import Chunk, end_of
-from seamark.client.fetch_metrics import KAFKA_NAMES, FetchMetrics
-from seamark.client.fetch_planning import PartitionFetch
-from seamark.client.fetch_records import BatchReader, ReadLimits
-from seamark.client.fetch_taking import RecordTaking
-from seamark.client.read_committed import AbortedBatches
-from seamark.client.records_api import Record
+from seamark.client.fetch.arrow import columns_of
+from seamark.client.fetch.chunks import Chunk, end_of
+from seamark.client.fetch.metrics import KAFKA_NAMES, FetchMetrics
+from seamark.client.fetch.planning import PartitionFetch
+from seamark.client.fetch.read_committed import AbortedBatches
+from seamark.client.fetch.records import BatchReader, ReadLimits
+from seamark.client.fetch.taking import RecordTaking
+from seamark.client.records import Record
+from seamark.client.serde.deserializers import load_deserializer
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.compression import Codec
 from seamark.wire.records import Record as WireRecord
 from seamark.wire.records import decode_records, encode_batch, encode_control_marker, read_header
+from seamark.wire.records.compression import Codec
 
 PARTITION = TopicPartition("t", 3)
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from seamark.client import lasting_failures
-from seamark.client.assignment_state import Position
-from seamark.client.config import ConsumerConfig
-from seamark.client.consumer_fetching import Fetcher, TroubleKind
+from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
+from seamark.client.config.config import ConsumerConfig
+from seamark.client.core import lasting_failures
+from seamark.client.core.assignment_state import Position
+from seamark.client.core.fetch_port import Fetcher, TroubleKind
 from seamark.client.errors import ClientError, ConnectionFailed, CorruptRecords, PeerProtocolError
-from seamark.client.fetch_pipeline import Pipeline, make_fetcher
-from seamark.client.metadata_cache import ClusterView, Node, PartitionView, TopicView
+from seamark.client.fetch.pipeline import Pipeline, make_fetcher
 from seamark.topic_partition import TopicPartition
-from seamark.wire.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
+from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition, FetchResponseTopic
 from seamark.wire.records import Record as WireRecord
 from seamark.wire.records import encode_batch
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.client.assignment_state import Position
-from seamark.client.fetch_answers import Outcome, outcome_of
-from seamark.client.fetch_chunks import Chunk
-from seamark.client.fetch_planning import FetchPlanning, PartitionFetch
-from seamark.client.metadata_cache import ClusterView, Node, PartitionView, TopicView
+from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
+from seamark.client.core.assignment_state import Position
+from seamark.client.fetch.answers import Outcome, outcome_of
+from seamark.client.fetch.chunks import Chunk
+from seamark.client.fetch.planning import FetchPlanning, PartitionFetch
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 FULL = 100

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.fetch_requests import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch_sessions import Ask, FetchSession, SessionRequest, Verdict
+from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
+from seamark.client.fetch.sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 ID, OTHER_ID, NO_ID = b"i" * 16, b"j" * 16, bytes(16)

@@ -1,6 +1,6 @@
 """Failures that last: when they are said, how often, and that they are over."""
 
-from seamark.client.lasting_failures import AFTER_MS, AGAIN_MS, LastingFailures
+from seamark.client.core.lasting_failures import AFTER_MS, AGAIN_MS, LastingFailures
 
 
 def test_a_failure_that_passes_soon_is_not_spoken_of():

@@ -2,14 +2,14 @@
 
 import pytest
 
+from seamark.client.core.membership.answers import Reset
+from seamark.client.core.membership.generation import NO_IDENTITY, MemberState
 from seamark.client.errors import ConnectionFailed, MemberFenced
-from seamark.client.membership_generation import NO_IDENTITY, MemberState
-from seamark.client.rebalance_answers import Reset
 from seamark.errors import ConfigError
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.heartbeat import HeartbeatRequest
-from seamark.wire.messages.join_group import JoinGroupRequest
-from seamark.wire.messages.leave_group import LeaveGroupRequest
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest
+from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest
 from tests.support.membership_driver import MemberDriver
 
 TUNED = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 2000}

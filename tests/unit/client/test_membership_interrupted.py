@@ -1,17 +1,17 @@
 """What is under way when a member finds out that it is out of its group is neither done twice nor told twice."""
 
 from seamark.assignors import MemberAssignment
-from seamark.client.assignment_state import Position
+from seamark.client.core.assignment_state import Position
+from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.messages import assignment_bytes
 from seamark.client.errors import ConnectionFailed
-from seamark.client.joining import assignment_bytes
-from seamark.client.membership_generation import MemberState
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
-from seamark.wire.consumer_protocol import Subscription
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from seamark.wire.messages.offset_commit import OffsetCommitRequest
-from seamark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from seamark.wire.protocol.consumer_protocol import Subscription
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.core_driver import CoreDriver
 from tests.support.membership_driver import MemberDriver
 

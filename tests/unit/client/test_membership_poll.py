@@ -2,14 +2,14 @@
 
 import pytest
 
+from seamark.client.core.membership.generation import MemberState
 from seamark.client.errors import ConnectionFailed
-from seamark.client.membership_generation import MemberState
 from seamark.errors import UsageError
-from seamark.wire.consumer_protocol import decode_subscription
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.heartbeat import HeartbeatRequest
-from seamark.wire.messages.join_group import JoinGroupRequest
-from seamark.wire.messages.sync_group import SyncGroupRequest
+from seamark.wire.protocol.consumer_protocol import decode_subscription
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.membership_driver import MemberDriver
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.assignors import Assignor, BadAssignment, ClusterTopics, MemberAssignment
+from seamark.client.core.membership.generation import MemberState
 from seamark.client.errors import AssignmentUnusable
-from seamark.client.membership_generation import MemberState
 from seamark.topic_partition import TopicPartition
-from seamark.wire.consumer_protocol import Subscription, TopicPartitions
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from seamark.wire.messages.sync_group import SyncGroupRequest
+from seamark.wire.protocol.consumer_protocol import Subscription, TopicPartitions
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_of_members import GroupOfMembers
 from tests.support.membership_driver import MemberDriver
 

@@ -1,10 +1,10 @@
 """What is known of the cluster and when it is asked for again."""
 
 from seamark.client.backoff import ExponentialBackoff
-from seamark.client.metadata_cache import NEVER, MetadataCache, Node
+from seamark.client.cluster_view import NEVER, MetadataCache, Node
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.metadata import (
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

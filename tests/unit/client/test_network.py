@@ -24,16 +24,16 @@ from seamark.client.errors import (
     UnsupportedByBroker,
     broker_error,
 )
-from seamark.client.io_thread import IoThread
-from seamark.client.negotiation import BrokerVersions, hello, next_hello_version, read_hello
-from seamark.client.records_api import Offset, Record
+from seamark.client.net.io_thread import IoThread
+from seamark.client.net.negotiation import BrokerVersions, hello, next_hello_version, read_hello
+from seamark.client.records import Offset, Record
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.frames import encode_response
-from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from seamark.wire.messages.fetch import FetchRequest
-from seamark.wire.messages.offset_commit import OffsetCommitRequest
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.frames import encode_response
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from seamark.wire.protocol.messages.fetch import FetchRequest
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 def versions(**ranges):

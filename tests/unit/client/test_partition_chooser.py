@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.client.config import ProducerConfig
-from seamark.client.producer_partitioning import PartitionChooser
+from seamark.client.config.config import ProducerConfig
+from seamark.client.producer.partitioning import PartitionChooser
 from seamark.partitioners import Choices, Partitioner
 
 CHOICES = Choices(3, None)

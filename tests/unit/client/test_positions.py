@@ -2,17 +2,17 @@
 
 import pytest
 
-from seamark.client.assignment_state import AssignmentState, Phase, Position
-from seamark.client.consumer_fetching import Trouble, TroubleKind
+from seamark.client.core.assignment_state import AssignmentState, Phase, Position
+from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, RefreshMetadata
+from seamark.client.core.fetch_port import Trouble, TroubleKind
+from seamark.client.core.positions.errors import LogTruncated
+from seamark.client.core.positions.reset import EARLIEST, LATEST, ResetPolicy
 from seamark.client.errors import BrokerError, ConnectionFailed, NoOffsetForPartition, OffsetOutOfRange
-from seamark.client.membership_effects import FindCoordinator, ForgetCoordinator, RefreshMetadata
-from seamark.client.positions_errors import LogTruncated
-from seamark.client.positions_policy import EARLIEST, LATEST, ResetPolicy
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.errors import ConfigError, UsageError
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.list_offsets import ListOffsetsRequest
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.list_offsets import ListOffsetsRequest
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.support.core_driver import CoreDriver, view_of
 from tests.support.membership_driver import tp, tps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.client.producer_batches import ProducerBatch
-from seamark.client.producer_encoding import (
+from seamark.client.producer.batches import ProducerBatch
+from seamark.client.producer.encoding import (
     MAX_RECORD_OVERHEAD,
     SMALL_CONTENT,
     SMALL_OVERHEAD,
@@ -16,8 +16,8 @@ from seamark.client.producer_encoding import (
     record_bound,
 )
 from seamark.topic_partition import TopicPartition
-from seamark.wire.compression import Codec
 from seamark.wire.records import decode_batch
+from seamark.wire.records.compression import Codec
 
 PARTITION = TopicPartition("t", 0)
 contents = st.binary(max_size=90) | st.integers(0, 9000).map(bytes)

@@ -5,20 +5,20 @@ import time
 
 import pytest
 
-from seamark.client import node_connection
-from seamark.client.config import ClientConfig
-from seamark.client.connection import Connection
+from seamark.client.cluster_view import Node
+from seamark.client.config.config import ClientConfig
 from seamark.client.deadline import Deadline
-from seamark.client.discovery import coordinator_connection_id
 from seamark.client.errors import RequestTimedOut
-from seamark.client.metadata_cache import Node
-from seamark.client.negotiation import BrokerVersions
-from seamark.client.network import NetworkClient
-from seamark.client.node_connection import NodeConnection
-from seamark.client.sending_order import SendingOrder
-from seamark.wire.frames import FrameParser, decode_request
-from seamark.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from seamark.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from seamark.client.net import node as node_connection
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.connection import Connection
+from seamark.client.net.discovery import coordinator_connection_id
+from seamark.client.net.negotiation import BrokerVersions
+from seamark.client.net.node import NodeConnection
+from seamark.client.net.sending_order import SendingOrder
+from seamark.wire.protocol.frames import FrameParser, decode_request
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 NODE = Node(1, "broker", 9092)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.producer_batches import ProducerBatch
-from seamark.client.sequences import LAST_EPOCH, Decision, Identity, Sequences
+from seamark.client.producer.batches import ProducerBatch
+from seamark.client.producer.sequences import LAST_EPOCH, Decision, Identity, Sequences
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

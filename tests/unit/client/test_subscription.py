@@ -4,17 +4,17 @@ import re
 
 import pytest
 
-from seamark.client.assignment_state import Position
+from seamark.client.core.assignment_state import Position
+from seamark.client.core.effects import CallListener, FindCoordinator, ListenerCall
+from seamark.client.core.listener import Listener, ListenerFailed, listener_error
+from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.subscriptions import Subscription, SubscriptionKind, read_partitions, read_topics
 from seamark.client.errors import BrokerError, WakeUp
-from seamark.client.listener import Listener, ListenerFailed, listener_error
-from seamark.client.membership_effects import CallListener, FindCoordinator, ListenerCall
-from seamark.client.membership_generation import MemberState
-from seamark.client.records_api import Offset
-from seamark.client.subscriptions import Subscription, SubscriptionKind, read_partitions, read_topics
+from seamark.client.records import Offset
 from seamark.errors import UsageError
-from seamark.wire.consumer_protocol import decode_subscription
-from seamark.wire.error_codes import ErrorCode
-from seamark.wire.messages.join_group import JoinGroupRequest
+from seamark.wire.protocol.consumer_protocol import decode_subscription
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest
 from tests.support.core_driver import CoreDriver, view_of
 from tests.support.membership_driver import tp, tps
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from seamark.client.consumer_metrics import KAFKA_NAMES, ConsumerMetrics
+from seamark.client.consumer.thread_guard import ThreadGuard
+from seamark.client.core.metrics import KAFKA_NAMES, ConsumerMetrics
 from seamark.client.errors import ConcurrentUse
-from seamark.client.thread_guard import ThreadGuard
 
 
 # covers: I16, I18

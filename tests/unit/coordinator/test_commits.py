@@ -3,9 +3,9 @@
 import pytest
 
 from seamark.coordinator import CommitOffsets, DeleteGroups, Settings
-from seamark.coordinator.records import OffsetCommitted
 from seamark.coordinator.replies import CommitReply
-from seamark.wire.error_codes import LEGACY_NAMES, ErrorCode
+from seamark.coordinator.storing.records import OffsetCommitted
+from seamark.wire.protocol.error_codes import LEGACY_NAMES, ErrorCode
 from tests.support.coordinator_driver import Driver, codes
 
 NONE = ErrorCode.NONE

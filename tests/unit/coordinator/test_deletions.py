@@ -2,9 +2,10 @@
 
 import pytest
 
-from seamark.coordinator import DeleteGroups, DeleteOffsets, ForgetTopics, Settings, sweeps
-from seamark.coordinator.records import GroupRemoved, OffsetRemoved
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator import DeleteGroups, DeleteOffsets, ForgetTopics, Settings
+from seamark.coordinator.offsets import sweeps
+from seamark.coordinator.storing.records import GroupRemoved, OffsetRemoved
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, codes, subscription
 
 NONE = ErrorCode.NONE

@@ -3,8 +3,8 @@
 import pytest
 
 from seamark.coordinator import Settings
-from seamark.coordinator.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator.storing.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, subscription
 
 MINUTE = 60_000

@@ -4,7 +4,7 @@ import pytest
 
 from seamark.coordinator import FetchOffsets, Settings
 from seamark.coordinator.replies import FetchedOffset
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver
 
 

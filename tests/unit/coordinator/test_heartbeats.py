@@ -3,7 +3,7 @@
 import pytest
 
 from seamark.coordinator import FetchOffsets
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from seamark.coordinator import Settings, Shard, Status
-from seamark.coordinator.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
+from seamark.coordinator.storing.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
 from seamark.errors import UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, compact, replayed, subscription
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.coordinator import Coordinator, JoinGroup, Settings, member_bytes, pending_members
+from seamark.coordinator import Coordinator, JoinGroup, Settings
+from seamark.coordinator.membership import member_bytes, pending_members
 from seamark.coordinator.states import State
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, subscription
 
 
@@ -191,7 +192,7 @@ def test_lines_about_many_members_name_some_of_them():
 def test_subscriptions_are_read_when_they_are_asked_for_and_alike_ones_once(monkeypatch):
     read = []
     monkeypatch.setattr(
-        "seamark.coordinator.groups.subscribed_topics",
+        "seamark.coordinator.membership.groups.subscribed_topics",
         lambda _type, metadata: read.extend(metadata) or frozenset(["t"]),
     )
     driver = Driver()

@@ -5,7 +5,7 @@ import pytest
 from seamark.coordinator import CommitOffsets, Coordinator, FetchOffsets, Settings, partition_for, placement
 from seamark.coordinator.placement import java_string_hash
 from seamark.errors import ConfigError, UsageError
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 
 # covers: B3, F16

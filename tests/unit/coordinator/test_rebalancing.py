@@ -3,9 +3,9 @@
 import pytest
 
 from seamark.coordinator import Settings
-from seamark.coordinator.records import GroupStored
 from seamark.coordinator.states import State
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator.storing.records import GroupStored
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, assignment_of, subscription
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from seamark.coordinator import CommitOffsets, Settings
 from seamark.coordinator.commands import CommitAgain
-from seamark.coordinator.commit_patterns import CommitPattern, RepeatedRecords
+from seamark.coordinator.offsets.commit_patterns import CommitPattern, RepeatedRecords
 from seamark.coordinator.routing import Coordinator
 from seamark.simulation import run_lifetime
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, codes, replayed
 
 SETTINGS = Settings(metadata_max_bytes=12)

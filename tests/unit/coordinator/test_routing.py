@@ -18,7 +18,7 @@ from seamark.coordinator import (
     SyncGroup,
 )
 from seamark.coordinator.replies import CommitReply, JoinReply
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import join_command
 
 # At 50 partitions: aaa 21, demoGroup 38, test 48.

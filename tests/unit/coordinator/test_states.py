@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.coordinator.groups import Group
+from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.states import (
     COMMIT_ANSWERS,
     DELETE_ANSWERS,

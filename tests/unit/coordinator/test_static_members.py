@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, assignment_of, subscription
 
 

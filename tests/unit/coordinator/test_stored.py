@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.coordinator.records import (
+from seamark.coordinator.storing.records import (
     GroupRemoved,
     GroupStored,
     OffsetCommitted,
@@ -11,7 +11,7 @@ from seamark.coordinator.records import (
     is_tombstone,
     record_key,
 )
-from seamark.coordinator.stored import LastValues, from_bytes, last_records, to_bytes
+from seamark.coordinator.storing.stored import LastValues, from_bytes, last_records, to_bytes
 from seamark.wire.records import Record as LogRecord
 
 MEMBER = StoredMember("m", "i", "c", "/h", 30_000, 10_000, b"sub", b"ass")

@@ -3,8 +3,8 @@
 import pytest
 
 from seamark.coordinator import Settings, SyncGroup
-from seamark.coordinator.records import GroupStored
-from seamark.wire.error_codes import ErrorCode
+from seamark.coordinator.storing.records import GroupStored
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, subscription
 
 

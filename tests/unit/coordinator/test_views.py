@@ -4,7 +4,7 @@ import pytest
 
 from seamark.coordinator import DescribeGroups, ListGroups, Settings
 from seamark.coordinator.replies import DescribedGroup, DescribedMember
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.coordinator_driver import Driver, assignment_of, subscription
 
 

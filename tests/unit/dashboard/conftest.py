@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.cli.durations import duration_text, seconds_of, time_ms_of
-from seamark.client.admin_results import Results
-from seamark.client.admin_types import ClusterDescription, GroupDescription, GroupMember, ListedOffset
+from seamark.cli.show.durations import duration_text, seconds_of, time_ms_of
+from seamark.client.admin.types import ClusterDescription, GroupDescription, GroupMember, ListedOffset
+from seamark.client.cluster_view import Node, PartitionView, TopicView
 from seamark.client.errors import BrokerError, ConnectionFailed, broker_error
-from seamark.client.metadata_cache import Node, PartitionView, TopicView
-from seamark.client.records_api import Offset
+from seamark.client.net.results import Results
+from seamark.client.records import Offset
 from seamark.dashboard.access import Access
 from seamark.dashboard.app import Dashboard
 from seamark.dashboard.sight import Sight
@@ -22,7 +22,7 @@ from seamark.http_hosts import AllowedHosts
 from seamark.monitor.history import History
 from seamark.monitor.targets import parse_target
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 NODE = Node(1, "broker", 9092)
 TOKEN = "a-token-of-the-tests"

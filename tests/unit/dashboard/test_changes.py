@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from seamark.client.admin_types import GroupMember
-from seamark.client.records_api import Offset
+from seamark.client.admin.types import GroupMember
+from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
 from tests.unit.dashboard.conftest import Browser
 

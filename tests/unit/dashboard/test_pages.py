@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.client.admin_types import GroupMember
-from seamark.client.records_api import Offset
+from seamark.client.admin.types import GroupMember
+from seamark.client.records import Offset
 from seamark.dashboard.board import GroupRow
 from seamark.dashboard.listing import ORDERS, Query, choose_groups
 from seamark.dashboard.markup import tag
@@ -18,7 +18,7 @@ from seamark.errors import UsageError
 from seamark.monitor.history import History
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition
-from seamark.wire import done_ahead
+from seamark.wire.offsets import done_ahead
 from tests.unit.dashboard.conftest import Browser
 
 HOSTILE = [

@@ -1,12 +1,12 @@
 """A group whose offset went back stays rewound until it is where it was, or until somebody acknowledged it."""
 
-from seamark.client.admin_results import Results
 from seamark.client.errors import broker_error
+from seamark.client.net.results import Results
 from seamark.dashboard.sight import Sight
 from seamark.monitor.watching import Watching
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.unit.dashboard.conftest import Browser
 
 PLACE = TopicPartition("orders", 1)

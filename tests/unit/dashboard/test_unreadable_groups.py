@@ -2,12 +2,12 @@
 
 import pytest
 
-from seamark.client.admin_results import Results
 from seamark.client.errors import broker_error
+from seamark.client.net.results import Results
 from seamark.dashboard.sight import Limits, Sight
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.unit.dashboard.conftest import Browser
 
 REFUSED = broker_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "DescribeGroups", "group 'billing'")

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.client.admin_results import Results
-from seamark.client.admin_types import ListedOffset
+from seamark.client.admin.types import ListedOffset
 from seamark.client.errors import ConnectionFailed, CorruptRecords, broker_error
-from seamark.client.records_api import Offset
+from seamark.client.net.results import Results
+from seamark.client.records import Offset
 from seamark.monitor.group_ages import GroupAges
 from seamark.rules.lag import lag_of
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 LOG = TopicPartition("log", 0)
 NOW_MS = 10_000_000

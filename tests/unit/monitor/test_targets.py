@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.cli.durations import seconds_of, time_ms_of
+from seamark.cli.show.durations import seconds_of, time_ms_of
 from seamark.client import Offset, TopicPartition
 from seamark.errors import UsageError
 from seamark.monitor.targets import Target, aim, parse_target

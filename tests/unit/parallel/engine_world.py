@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 from types import SimpleNamespace
 
-from seamark.parallel.actions import (
+from seamark.parallel.core.actions import (
     CommitOffsets,
     PausePartitions,
     ResumePartitions,
@@ -16,11 +16,11 @@ from seamark.parallel.actions import (
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.engine import Engine
-from seamark.parallel.ports import Committed, MetadataTooLong, Polled
-from seamark.parallel.work import Where
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
+from seamark.parallel.core.work import Where
 from seamark.topic_partition import TopicPartition
-from seamark.wire.done_ahead import decode
+from seamark.wire.offsets.done_ahead import decode
 
 
 class Stay:

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from seamark.parallel.work import Work
+from seamark.parallel.core.work import Work
 from seamark.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

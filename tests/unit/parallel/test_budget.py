@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import ConfigError
-from seamark.parallel.budget import HEADER_OVERHEAD_BYTES, Budget, BudgetBroken, record_size
+from seamark.parallel.core.budget import HEADER_OVERHEAD_BYTES, Budget, BudgetBroken, record_size
 from seamark.topic_partition import TopicPartition
 from tests.unit.parallel.lane_cases import ORDERS, OTHERS
 

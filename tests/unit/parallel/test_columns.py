@@ -3,14 +3,14 @@
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.actions import CommitOffsets, StartCall, WriteDeadLetter
-from seamark.parallel.columns import RowRecord, batch_of_records, batch_of_works, rows_of
-from seamark.parallel.engine import Engine
-from seamark.parallel.ports import Committed, PolledColumns
+from seamark.parallel.core.actions import CommitOffsets, StartCall, WriteDeadLetter
+from seamark.parallel.core.columns import RowRecord, batch_of_records, batch_of_works, rows_of
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, PolledColumns
+from seamark.parallel.core.work import Where
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Retry, Settings
-from seamark.parallel.work import Where
 from seamark.topic_partition import TopicPartition
-from seamark.wire.done_ahead import DoneAhead, encode
+from seamark.wire.offsets.done_ahead import DoneAhead, encode
 
 pytest.importorskip("pyarrow")
 

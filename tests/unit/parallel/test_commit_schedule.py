@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from seamark.errors import ClosedError, ConfigError, UsageError
-from seamark.parallel.commit_schedule import CommitDue, PeriodicCommits
-from seamark.parallel.committer import OffsetCommitter
-from seamark.parallel.frontier import BrokenPromise
+from seamark.parallel.core.commit_schedule import CommitDue, PeriodicCommits
+from seamark.parallel.core.committer import OffsetCommitter
+from seamark.parallel.core.frontier import BrokenPromise
 from seamark.parallel.settings import Commit
 
 

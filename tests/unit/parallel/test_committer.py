@@ -6,10 +6,10 @@ from collections import deque
 
 import pytest
 
-import seamark.parallel.committer
-from seamark.parallel.committer import LARGEST_LONG, OffsetCommitter
-from seamark.parallel.frontier import BrokenPromise
-from seamark.wire.done_ahead import DoneAhead, decode
+import seamark.parallel.core.committer
+from seamark.parallel.core.committer import LARGEST_LONG, OffsetCommitter
+from seamark.parallel.core.frontier import BrokenPromise
+from seamark.wire.offsets.done_ahead import DoneAhead, decode
 
 TERM = 1
 
@@ -35,7 +35,7 @@ def run_with(committer, in_flight=(), done=(), key="s/p0"):
 
 
 def test_the_specification_in_the_class_comment_runs():
-    results = doctest.testmod(seamark.parallel.committer)
+    results = doctest.testmod(seamark.parallel.core.committer)
     assert results.attempted >= 8
     assert results.failed == 0
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.actions import CommitOffsets, PausePartitions, ResumePartitions, StartCall, Stopped
-from seamark.parallel.columns import batch_of_records
-from seamark.parallel.metrics import metrics_text
-from seamark.parallel.ports import Committed, MetadataTooLong, PolledColumns
+from seamark.parallel.core.actions import CommitOffsets, PausePartitions, ResumePartitions, StartCall, Stopped
+from seamark.parallel.core.columns import batch_of_records
+from seamark.parallel.core.ports import Committed, MetadataTooLong, PolledColumns
+from seamark.parallel.observe.metrics import metrics_text
+from seamark.parallel.observe.status import State, Status
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Park, Retry, Skip
-from seamark.parallel.status import State, Status
-from seamark.wire.done_ahead import DEFAULT_LENGTH, decode, encode, encoded_size
+from seamark.wire.offsets.done_ahead import DEFAULT_LENGTH, decode, encode, encoded_size
 from tests.unit.parallel.test_engine import ONCE, P0, P1, Driver
 
 # confluentinc/parallel-consumer

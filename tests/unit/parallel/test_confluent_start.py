@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.client.records_api import Record
+from seamark.client.records import Record
 from seamark.parallel.adapters.confluent import ConfluentPort
 from seamark.parallel.adapters.confluent_start import StartChecks
-from seamark.parallel.ports import Committed, Polled
+from seamark.parallel.core.ports import Committed, Polled
 from seamark.topic_partition import TopicPartition
 
 P0 = TopicPartition("orders", 0)

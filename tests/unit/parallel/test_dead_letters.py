@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.parallel.dead_letters import (
+from seamark.parallel.core.dead_letters import (
     MAX_ERROR_BYTES,
     MAX_STACK_BYTES,
     PREFIX,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.actions import (
+from seamark.parallel.core.actions import (
     CommitOffsets,
     PausePartitions,
     ResumePartitions,
@@ -13,13 +13,13 @@ from seamark.parallel.actions import (
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.commit_tickets import GIVE_UP_AFTER_S
-from seamark.parallel.engine import Engine
-from seamark.parallel.ports import Committed, MetadataTooLong, Polled
+from seamark.parallel.core.commit_tickets import GIVE_UP_AFTER_S
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
+from seamark.parallel.core.work import Where
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Park, Retry, Settings, Skip
-from seamark.parallel.work import Where
 from seamark.topic_partition import TopicPartition
-from seamark.wire.done_ahead import decode, encode
+from seamark.wire.offsets.done_ahead import decode, encode
 
 P0 = TopicPartition("orders", 0)
 P1 = TopicPartition("orders", 1)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from seamark.parallel.ports import Committed
+from seamark.parallel.core.ports import Committed
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Retry, Settings, Skip
 from tests.unit.parallel.engine_world import World
 

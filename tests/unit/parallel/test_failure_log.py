@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from seamark.parallel.columns import RowRecord, batch_of_records
-from seamark.parallel.failure_log import INTERVAL_S, FailureLog
-from seamark.parallel.ports import PolledColumns
+from seamark.parallel.core.columns import RowRecord, batch_of_records
+from seamark.parallel.core.ports import PolledColumns
+from seamark.parallel.core.work import FailedCall, Where
+from seamark.parallel.run.failure_log import INTERVAL_S, FailureLog
 from seamark.parallel.settings import Batch, Order, Retry, Skip
-from seamark.parallel.work import FailedCall, Where
 from tests.unit.parallel.lane_cases import work
 from tests.unit.parallel.test_engine import P0, Driver
 

@@ -4,9 +4,9 @@ import doctest
 
 import pytest
 
-import seamark.parallel.frontier
-from seamark.parallel.frontier import MAX_RANGES, BrokenPromise, Frontier
-from seamark.wire.done_ahead import DoneAhead
+import seamark.parallel.core.frontier
+from seamark.parallel.core.frontier import MAX_RANGES, BrokenPromise, Frontier
+from seamark.wire.offsets.done_ahead import DoneAhead
 
 
 def frontier_with(in_flight, position=0, **keywords):
@@ -16,7 +16,7 @@ def frontier_with(in_flight, position=0, **keywords):
 
 
 def test_the_specification_in_the_class_comment_runs():
-    results = doctest.testmod(seamark.parallel.frontier)
+    results = doctest.testmod(seamark.parallel.core.frontier)
     assert results.attempted >= 9
     assert results.failed == 0
 

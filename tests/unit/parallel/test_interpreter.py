@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seamark.parallel.interpreter import tuned
+from seamark.parallel.run.interpreter import tuned
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,10 @@
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.lanes import Lanes
-from seamark.parallel.order import lane_of
+from seamark.parallel.core.lanes import Lanes
+from seamark.parallel.core.order import lane_of
+from seamark.parallel.core.work import Where
 from seamark.parallel.settings import Order
-from seamark.parallel.work import Where
 from tests.unit.parallel.lane_cases import ORDERS, OTHERS, offsets, taken, work, works
 
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.parallel.actions import CommitOffsets
-from seamark.parallel.ports import Committed, Polled, PolledColumns, ToCommit
+from seamark.parallel.core.actions import CommitOffsets
+from seamark.parallel.core.ports import Committed, Polled, PolledColumns, ToCommit
 from seamark.parallel.settings import Batch, Order
-from seamark.wire.done_ahead import decode, encode
+from seamark.wire.offsets.done_ahead import decode, encode
 from tests.unit.parallel.test_engine import P0, Driver
 
 COLUMNS = {"batch": Batch(records=5, wait=0.0, arrow=True), "order": Order.NONE}

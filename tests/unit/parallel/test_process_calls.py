@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from seamark.parallel.process_calls import (
+from seamark.parallel.pools.process_calls import (
     CUT_OFF,
     MOST_CALLS,
     HandlerErrorLost,
@@ -15,7 +15,7 @@ from seamark.parallel.process_calls import (
     ProcessSide,
     Step,
 )
-from seamark.parallel.process_frames import BrokenFrame, FrameReader, framed
+from seamark.parallel.pools.process_frames import BrokenFrame, FrameReader, framed
 from tests.support.pool_calls import calls_of
 
 FINE, BAD = None, ValueError("this record is bad")

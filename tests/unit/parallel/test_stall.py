@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
-from seamark.parallel.actions import WriteDeadLetter
-from seamark.parallel.ports import Committed
+from seamark.parallel.core.actions import WriteDeadLetter
+from seamark.parallel.core.ports import Committed
+from seamark.parallel.core.work import Where
+from seamark.parallel.run.stall_log import StallLog
 from seamark.parallel.settings import Batch, DeadLetter, Order, Park, Retry
-from seamark.parallel.stall_log import StallLog
-from seamark.parallel.work import Where
 from tests.unit.parallel.test_engine import ONCE, P0, P1, Driver
 
 

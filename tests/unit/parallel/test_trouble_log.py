@@ -1,8 +1,8 @@
 """Trouble that repeats itself: which of its lines are written, and what they count."""
 
-from seamark.parallel.commit_news import CommitNews
-from seamark.parallel.ports import ToCommit
-from seamark.parallel.trouble_log import AGAIN_S, TroubleLog
+from seamark.parallel.core.ports import ToCommit
+from seamark.parallel.run.commit_news import CommitNews
+from seamark.parallel.run.trouble_log import AGAIN_S, TroubleLog
 from seamark.topic_partition import TopicPartition
 
 PARTITION = TopicPartition("t", 0)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from seamark.client import TopicPartition
-from seamark.spark.checkpoint import Checkpoint, NotKafka, kafka_source
-from seamark.spark.source_errors import BadCheckpoint
+from seamark.spark.errors import BadCheckpoint
+from seamark.spark.read.checkpoint import Checkpoint, NotKafka, kafka_source
 from tests.support.checkpoints import OURS, SPARKS, checkpoint
 
 

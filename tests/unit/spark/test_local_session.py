@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.spark.local_session import NoJava, find_java
+from seamark.spark.session import NoJava, find_java
 
 
 def fake_java(directory, answer, code=0):

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spark.offsets.history import History
-from seamark.wire.done_ahead import encode
+from seamark.spark.lake.history.history import History
+from seamark.wire.offsets.done_ahead import encode
 from tests.support.offsets_records import NOW, Commit, Group, Junk, batch_of, expected_rows
 
 groups = st.sampled_from(["alpha", "beta", "grüße"])
@@ -167,7 +167,7 @@ def test_members_keep_their_topics_and_timeouts():
 
 
 def test_the_files_schemas_hold_whatever_a_history_gives():
-    from seamark.spark.offsets.schemas import file_schema
+    from seamark.spark.lake.tables.schemas import file_schema
 
     history = History(0)
     placed = [(0, Group("g", 1, {"m": (("t", 0),)})), (1, Commit("g", "t", 0, 1)), (2, Junk()), (3, Junk(None))]
@@ -182,8 +182,8 @@ def test_the_files_schemas_hold_whatever_a_history_gives():
 def test_a_rebalance_that_a_look_saw_has_a_duration_and_others_have_none(tmp_path):
     import pyarrow.parquet as pq
 
-    from seamark.spark.offsets.generations_durations import RebalancesSeen
-    from seamark.spark.offsets.schemas import file_schema
+    from seamark.spark.lake.history.durations import RebalancesSeen
+    from seamark.spark.lake.tables.schemas import file_schema
 
     looks = [("g", -500, "PreparingRebalance"), ("g", -200, "CompletingRebalance"), ("g", 300, "Stable"),
              ("h", -100, "Stable"), ("g", 900, "PreparingRebalance")]  # fmt: skip

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spark.offsets.job import publish_reports
-from seamark.spark.offsets.job_tasks import Report
-from seamark.spark.offsets.lake import Lake, LakeError
-from seamark.spark.offsets.lake_files import LakeFiles
-from seamark.spark.offsets.lake_merging import plan_merging
-from seamark.spark.offsets.manifest import Covered, File, Manifest, read_manifest
-from seamark.spark.offsets.schemas import STATE_TABLES, TABLES, file_schema, schema
+from seamark.spark.lake.fill.job import publish_reports
+from seamark.spark.lake.fill.tasks import Report
+from seamark.spark.lake.tables.files import LakeFiles
+from seamark.spark.lake.tables.lake import Lake, LakeError
+from seamark.spark.lake.tables.manifest import Covered, File, Manifest, read_manifest
+from seamark.spark.lake.tables.merging import plan_merging
+from seamark.spark.lake.tables.schemas import STATE_TABLES, TABLES, file_schema, schema
 
 DAY_MS = 86_400_000
 
@@ -187,7 +187,7 @@ def test_a_lake_whose_making_was_killed_is_finished(tmp_path):
 def test_there_is_one_writer_at_a_time_and_a_killed_one_does_not_stay(tmp_path):
     lake = Lake.create(tmp_path / "lake", None)
     program = (
-        "import sys, time; from seamark.spark.offsets.lake import Lake\n"
+        "import sys, time; from seamark.spark.lake.tables.lake import Lake\n"
         "with Lake.open(sys.argv[1]).writing():\n    print('writing', flush=True)\n    time.sleep(60)"
     )
     writer = subprocess.Popen([sys.executable, "-c", program, str(lake.path)], stdout=subprocess.PIPE, text=True)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from seamark.client.fetch_records import ReadLimits
-from seamark.spark.offsets.job import before_of
-from seamark.spark.offsets.job_tasks import fill
-from seamark.spark.offsets.lake import Lake, LakeError
-from seamark.spark.offsets.log_directory import directory_tasks
+from seamark.client.fetch.records import ReadLimits
+from seamark.spark.lake.fill.job import before_of
+from seamark.spark.lake.fill.log_directory import directory_tasks
+from seamark.spark.lake.fill.tasks import fill
+from seamark.spark.lake.tables.lake import Lake, LakeError
 from seamark.wire.records import Record, encode_batch
 from tests.support.costly_batches import header_bomb, value_bomb
 from tests.support.offsets_records import NOW, Commit
@@ -124,7 +124,7 @@ def test_the_same_partition_from_two_brokers_is_refused(lake, directory):
 
 
 def test_a_batch_that_unfolds_to_too_much_is_a_reject_and_what_is_around_it_is_read(lake, directory, monkeypatch):
-    monkeypatch.setattr("seamark.spark.offsets.log_directory.ReadLimits", lambda: ReadLimits(batch_bytes=3 << 20))
+    monkeypatch.setattr("seamark.spark.lake.fill.log_directory.ReadLimits", lambda: ReadLimits(batch_bytes=3 << 20))
     bombs = header_bomb(1_000_000, base_offset=2), value_bomb(4 << 20, base_offset=3)
     segment(directory, 0, batch(0), *bombs, batch(4))
     commits, rejects = run(lake, directory)
@@ -134,6 +134,6 @@ def test_a_batch_that_unfolds_to_too_much_is_a_reject_and_what_is_around_it_is_r
 
 
 def test_rows_of_a_large_batch_are_decoded_in_parts(lake, directory, monkeypatch):
-    monkeypatch.setattr("seamark.spark.offsets.log_directory.MOST_ROWS", 7)
+    monkeypatch.setattr("seamark.spark.lake.fill.log_directory.MOST_ROWS", 7)
     segment(directory, 0, batch(0, 40), batch(40, 3))
     assert run(lake, directory) == (list(range(43)), [])

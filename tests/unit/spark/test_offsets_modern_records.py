@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from seamark.spark.offsets import decode_modern as modern
-from seamark.spark.offsets.decode_modern import ModernRecord, decode_modern
-from seamark.wire.versioned_records import encode_versioned
+from seamark.spark.lake.decode import modern
+from seamark.spark.lake.decode.modern import ModernRecord, decode_modern
+from seamark.wire.schema.versioned import encode_versioned
 
 ID = bytes(range(16))
 SHOWN_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"

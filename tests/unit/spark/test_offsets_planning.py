@@ -2,11 +2,11 @@
 
 import pytest
 
-from seamark.spark.offsets.job import RunSummary, plan, publish_reports, reader_options, summary_of, topic_options
-from seamark.spark.offsets.job_errors import LakeJobFailed, TopicNotReadable, sentence_of
-from seamark.spark.offsets.job_tasks import Report
-from seamark.spark.offsets.lake import Lake, LakeError
-from seamark.spark.offsets.manifest import Covered, File, Manifest
+from seamark.spark.lake.errors import LakeJobFailed, TopicNotReadable, sentence_of
+from seamark.spark.lake.fill.job import RunSummary, plan, publish_reports, reader_options, summary_of, topic_options
+from seamark.spark.lake.fill.tasks import Report
+from seamark.spark.lake.tables.lake import Lake, LakeError
+from seamark.spark.lake.tables.manifest import Covered, File, Manifest
 from tests.support.spark_cluster import MemoryCluster
 
 TOPIC = "__consumer_offsets"

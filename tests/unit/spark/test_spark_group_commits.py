@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
-from seamark.client.records_api import Offset
-from seamark.spark.group_commits import LOOK_AGAIN_MS, REFRESH_MS, RETRY_MS, GroupCommits
-from seamark.spark.offset_document import SourceOffsets, TopicOffsets
+from seamark.client.records import Offset
+from seamark.spark.read.group_commits import LOOK_AGAIN_MS, REFRESH_MS, RETRY_MS, GroupCommits
+from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.spark_cluster import MemoryCluster
 
 ORDERS = TopicPartition("orders", 0)

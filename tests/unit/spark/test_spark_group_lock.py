@@ -11,13 +11,13 @@ import threading
 
 import pytest
 
-from seamark.spark import group_lock as module
-from seamark.spark.group_lock import group_lock
-from seamark.spark.source_errors import GroupLocked
+from seamark.spark.errors import GroupLocked
+from seamark.spark.read import group_lock as module
+from seamark.spark.read.group_lock import group_lock
 
 HOLD = """
 import sys
-from seamark.spark.group_lock import group_lock
+from seamark.spark.read.group_lock import group_lock
 with group_lock(sys.argv[1], 30):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spark import source_errors
-from seamark.spark.limits import at_most, waiting
-from seamark.spark.offset_document import SourceOffsets, TopicOffsets, read_document, write_document
-from seamark.spark.ranges import OffsetRange, split
+from seamark.spark import errors as source_errors
+from seamark.spark.read.limits import at_most, waiting
+from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets, read_document, write_document
+from seamark.spark.read.ranges import OffsetRange, split
 from seamark.topic_partition import TopicPartition
 
 offset = st.integers(0, 2**63 - 1)

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.client.records_api import Offset
+from seamark.client.records import Offset
 from seamark.errors import ConfigError
-from seamark.spark.offset_document import SourceOffsets, TopicOffsets, write_document
-from seamark.spark.progress import LagMetrics, source_progress
+from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets, write_document
+from seamark.spark.watch.progress import LagMetrics, source_progress
 from seamark.topic_partition import TopicPartition
 from tests.support.spark_cluster import MemoryCluster
 
 pytest.importorskip("pyspark")
 
-from seamark.spark.listener import ProgressListener
+from seamark.spark.watch.listener import ProgressListener
 
 
 def end_of(cluster, offset, batch=0, group="g"):

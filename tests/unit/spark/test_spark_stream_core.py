@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spark.cluster import GroupState
-from seamark.spark.group_commits import RETRY_MS
-from seamark.spark.offset_document import read_document, write_document
-from seamark.spark.options import ReadOptions
-from seamark.spark.source_errors import (
+from seamark.spark.errors import (
     AsyncProgress,
     BadCheckpoint,
     GroupIsActive,
@@ -21,8 +17,12 @@ from seamark.spark.source_errors import (
     TopicMissing,
     TopicRecreated,
 )
-from seamark.spark.stream_core import AGE_MS, LIST_MS, LOOK_MS, StreamCore
-from seamark.wire.error_codes import ErrorCode
+from seamark.spark.read.cluster import GroupState
+from seamark.spark.read.group_commits import RETRY_MS
+from seamark.spark.read.offset_document import read_document, write_document
+from seamark.spark.read.options import ReadOptions
+from seamark.spark.read.stream_core import AGE_MS, LIST_MS, LOOK_MS, StreamCore
+from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.spark_cluster import MemoryCluster
 
 
@@ -176,7 +176,7 @@ def test_the_group_never_goes_backwards():
 
 
 def _offset(number):
-    from seamark.client.records_api import Offset
+    from seamark.client.records import Offset
 
     return Offset(number)
 

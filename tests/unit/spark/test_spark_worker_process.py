@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import gc, os
-from seamark.spark.worker_process import settle, settled
+from seamark.spark.read.worker_process import settle, settled
 
 assert gc.get_freeze_count() == 0
 assert list(settled(iter([1, 2]))) == [1, 2]

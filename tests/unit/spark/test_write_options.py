@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from seamark.errors import ConfigError
-from seamark.spark.write_options import HEADERS_TYPE, BadColumns, WriteOptions, check_columns
+from seamark.spark.write.options import HEADERS_TYPE, BadColumns, WriteOptions, check_columns
 
 SERVERS = {"kafka.bootstrap.servers": "a:9092"}
 

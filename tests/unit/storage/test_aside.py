@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from seamark.storage.aside import Aside, at_once, unfolded_aside
-from seamark.wire.compression import Codec, compress
+from seamark.wire.records.compression import Codec, compress
 
 
 def test_work_is_done_once_by_whoever_comes_first() -> None:

@@ -191,7 +191,7 @@ def test_a_batch_that_cannot_be_read_is_kept_whole_and_counts_for_nothing(open_l
     # A record that claims more bytes than its batch has, under a CRC that fits.
     broken = bytearray(batch((b"a", b"2")))
     broken[61] = 0x7E
-    from seamark.wire.crc32c import crc32c
+    from seamark.wire.records.crc32c import crc32c
 
     broken[17:21] = crc32c(bytes(broken[21:])).to_bytes(4, "big")
     log.append(broken, now_ms=1000, leader_epoch=0)

@@ -10,10 +10,10 @@ import pytest
 from seamark.errors import DecodeError
 from seamark.storage import key_map, survivors
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
-from seamark.wire.compression import Codec
-from seamark.wire.record_batch import read_outline
-from seamark.wire.record_walk import MAX_RECORDS
 from seamark.wire.records import read_records
+from seamark.wire.records.compression import Codec
+from seamark.wire.records.record_batch import read_outline
+from seamark.wire.records.record_walk import MAX_RECORDS
 from tests.support.hostile_batches import (
     batch,
     compressed,

@@ -8,8 +8,8 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from seamark.errors import BadValue, ConfigError, UsageError
-from seamark.wire import column_batches
-from seamark.wire.columns import COLUMN_NAMES, columns_schema, decode_columns
+from seamark.wire.columns import batches as column_batches
+from seamark.wire.columns.columns import COLUMN_NAMES, columns_schema, decode_columns
 from seamark.wire.records import Codec, Record, encode_batch, encode_control_marker, rebase, restamp
 
 NOW = 1_700_000_000_000

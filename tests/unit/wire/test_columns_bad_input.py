@@ -16,10 +16,10 @@ from seamark.errors import (
     UnknownCodec,
     UnknownVersion,
 )
-from seamark.wire import column_compiler
-from seamark.wire.columns import COLUMN_NAMES, decode_columns
-from seamark.wire.compression import compress
+from seamark.wire.columns import compiler as column_compiler
+from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from seamark.wire.records import Codec, Record, decode_batch, encode_batch, encode_control_marker
+from seamark.wire.records.compression import compress
 from tests.support.mutations import with_length_and_crc
 
 HEADER_BYTES = 61

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.wire.columns import decode_columns
+from seamark.wire.columns.columns import decode_columns
 from seamark.wire.records import Record, encode_batch
 
 DECODE = """
-from seamark.wire.columns import COLUMN_NAMES, decode_columns
+from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from seamark.wire.records import Record, encode_batch
 decoded = decode_columns(encode_batch([Record(5, 0, value=b"v", headers=[("h", b"1")])]), columns=COLUMN_NAMES)
 print(decoded.batch["value"].to_pylist(), decoded.batch["headers"].to_pylist())
@@ -69,7 +69,7 @@ def test_where_no_directory_can_keep_a_cache_it_is_done_without(tmp_path):
 def test_a_missing_package_is_named_with_the_extra_to_install(package, tmp_path):
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
-        "try:\n import seamark.wire.columns\n"
+        "try:\n import seamark.wire.columns.columns\n"
         "except Exception as error: print(type(error), error)"
     )
     process = run(code, tmp_path)

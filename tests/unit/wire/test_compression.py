@@ -14,7 +14,7 @@ import pyarrow
 import pytest
 
 from seamark.errors import BadLength, BadValue, DecodeError, EncodeError, TrailingBytes, UnknownCodec
-from seamark.wire.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress, unfold
+from seamark.wire.records.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress, unfold
 
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 MIB = 1 << 20
@@ -247,7 +247,7 @@ UNDER_A_MEMORY_LIMIT = textwrap.dedent(
     import re, resource, sys
     from pathlib import Path
     from seamark.errors import BadLength
-    from seamark.wire.compression import Codec, compress, decompress
+    from seamark.wire.records.compression import Codec, compress, decompress
 
     codec, allowed, headroom = Codec(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     decompress(codec, compress(codec, bytes(100_000)), 100_000)

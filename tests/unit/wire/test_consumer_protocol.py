@@ -8,7 +8,7 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 
 from seamark.errors import DecodeError, EncodeError, NotNullable, OutOfRange, Truncated, UnknownVersion
-from seamark.wire.consumer_protocol import (
+from seamark.wire.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartitions,

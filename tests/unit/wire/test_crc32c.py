@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.wire.crc32c import crc32c
+from seamark.wire.records.crc32c import crc32c
 
 # The examples of RFC 3720, appendix B.4, and the check value of the catalogues.
 KNOWN = [

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from seamark.errors import OutOfRange
-from seamark.wire import done_ahead
-from seamark.wire.done_ahead import MAX_LENGTH, DoneAhead, Refusal, decode, encode, encoded_size, read
-from seamark.wire.done_ahead_forms import MAX_OFFSET
+from seamark.wire.offsets import done_ahead
+from seamark.wire.offsets.done_ahead import MAX_LENGTH, DoneAhead, Refusal, decode, encode, encoded_size, read
+from seamark.wire.offsets.done_ahead_forms import MAX_OFFSET
 
 BASE = 1000
 

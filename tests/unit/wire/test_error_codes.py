@@ -2,7 +2,7 @@
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from seamark.wire.error_codes import LEGACY_NAMES, RETRIABLE, ErrorCode, error_code
+from seamark.wire.protocol.error_codes import LEGACY_NAMES, RETRIABLE, ErrorCode, error_code
 
 NAMED = {  # covers: A38, A39
     "NONE": 0,

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from seamark.errors import BadLength, BadValue, TrailingBytes, Truncated, UnknownVersion
-from seamark.wire.frames import (
+from seamark.wire.protocol.frames import (
     FrameParser,
     decode_request,
     decode_request_header,
@@ -14,9 +14,9 @@ from seamark.wire.frames import (
     encode_request,
     encode_response,
 )
-from seamark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from seamark.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from seamark.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from seamark.wire.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 
 def framed(*bodies: bytes) -> bytes:

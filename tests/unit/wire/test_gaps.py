@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from seamark.wire.gaps import gaps_between
+from seamark.wire.protocol.template import gaps_between
 
 
 @pytest.mark.parametrize("width", [1, 2, 8])

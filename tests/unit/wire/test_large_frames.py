@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.wire.frames import FrameParser
+from seamark.wire.protocol.frames import FrameParser
 
 
 def framed(body: bytes) -> bytes:

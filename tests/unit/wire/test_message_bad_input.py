@@ -22,19 +22,23 @@ from seamark.errors import (
     Truncated,
     UnknownVersion,
 )
-from seamark.wire import codec
-from seamark.wire.messages.api_versions import ApiVersionsRequest
-from seamark.wire.messages.create_topics import CreateTopicsRequest
-from seamark.wire.messages.fetch import (
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest
+from seamark.wire.protocol.messages.create_topics import CreateTopicsRequest
+from seamark.wire.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestReplicaState,
 )
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from seamark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.schema import Message
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seamark.wire.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.schema import codec
+from seamark.wire.schema.schema import Message
 from tests.support.message_strategies import EVERY_LABEL, EVERY_MESSAGE, filled
 
 ALL = pytest.mark.parametrize(("cls", "version"), EVERY_MESSAGE, ids=EVERY_LABEL)

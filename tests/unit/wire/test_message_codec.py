@@ -14,24 +14,25 @@ from seamark.errors import (
     OutOfRange,
     Truncated,
 )
-from seamark.wire import codec, messages
-from seamark.wire.apis import all_apis, api_named
-from seamark.wire.messages.api_versions import ApiVersionsResponse
-from seamark.wire.messages.fetch import (
+from seamark.wire.protocol import messages
+from seamark.wire.protocol.apis import all_apis, api_named
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
+from seamark.wire.protocol.messages.fetch import (
     FetchResponse,
     FetchResponseCurrentLeader,
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.heartbeat import HeartbeatRequest
-from seamark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from seamark.wire.messages.metadata import MetadataResponse
-from seamark.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from seamark.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from seamark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from seamark.wire.messages.sync_group import SyncGroupRequest
-from seamark.wire.schema import Array, Message, Struct
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
+from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from seamark.wire.protocol.messages.metadata import MetadataResponse
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from seamark.wire.protocol.messages.sync_group import SyncGroupRequest
+from seamark.wire.schema import codec
+from seamark.wire.schema.schema import Array, Message, Struct
 from tests.support.message_strategies import EVERY_LABEL, EVERY_MESSAGE, filled
 
 ALL = pytest.mark.parametrize(("cls", "version"), EVERY_MESSAGE, ids=EVERY_LABEL)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import OutOfRange
-from seamark.wire.messages.controlled_shutdown import (
+from seamark.wire.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlledShutdownResponseRemainingPartition,
 )
-from seamark.wire.messages.find_coordinator import FindCoordinatorRequest
-from seamark.wire.messages.offset_commit import (
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -19,14 +19,14 @@ from seamark.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from seamark.wire.messages.offset_fetch import (
+from seamark.wire.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from seamark.wire.messages.produce import (
+from seamark.wire.protocol.messages.produce import (
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,
@@ -34,7 +34,7 @@ from seamark.wire.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from seamark.wire.schema import Message
+from seamark.wire.schema.schema import Message
 
 GROUP = "0009 64656d6f47726f7570"  # demoGroup
 TOPIC = "0009 64656d6f546f706963"  # demoTopic

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.wire import offsets_topic
-from seamark.wire.consumer_protocol import Assignment, TopicPartitions, encode_assignment
-from seamark.wire.offsets_columns import decode_offsets
-from seamark.wire.offsets_topic import (
+from seamark.wire.columns.offsets_columns import decode_offsets
+from seamark.wire.offsets import offsets_topic
+from seamark.wire.offsets.offsets_topic import (
     NEWER_RECORDS,
     GroupEntry,
     MemberMetadata,
@@ -21,6 +20,7 @@ from seamark.wire.offsets_topic import (
     offset_commit_key,
     offset_commit_value,
 )
+from seamark.wire.protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 
 texts = st.text(max_size=12)
 int32s = st.integers(-(2**31), 2**31 - 1)

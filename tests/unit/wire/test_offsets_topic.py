@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from seamark.errors import EncodeError, NotNullable, OutOfRange
-from seamark.wire.offsets_topic import (
+from seamark.wire.offsets.offsets_topic import (
     NEWER_RECORDS,
     GroupEntry,
     GroupMetadataValue,

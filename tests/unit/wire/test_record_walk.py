@@ -8,12 +8,11 @@ from itertools import pairwise
 import pytest
 
 from seamark.errors import BadValue, DecodeError, OverLimit
-from seamark.wire import record_walk
-from seamark.wire.compression import decompress
-from seamark.wire.record_batch import HEADER_BYTES, INT64_MAX
-from seamark.wire.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS, RecordWalk
-from seamark.wire.records import Record, decode_batch, encode_batch, read_header
-from seamark.wire.varints import encode_varint
+from seamark.wire.records import Record, decode_batch, encode_batch, read_header, record_walk
+from seamark.wire.records.compression import decompress
+from seamark.wire.records.record_batch import HEADER_BYTES, INT64_MAX
+from seamark.wire.records.record_walk import MAX_HEADERS_OF_ONE_RECORD, MAX_RECORDS, RecordWalk
+from seamark.wire.records.varints import encode_varint
 from tests.support.hostile_batches import NOW_MS, batch, headers, mutated, record, records, sampled_cases
 
 

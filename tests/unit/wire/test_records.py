@@ -6,7 +6,6 @@ import pytest
 
 from seamark.errors import BadValue, EncodeError, NotNullable, OutOfRange, Truncated
 from seamark.wire import records as records_module
-from seamark.wire import varints
 from seamark.wire.records import (
     BatchHeader,
     Codec,
@@ -21,6 +20,7 @@ from seamark.wire.records import (
     rebase,
     restamp,
     scan_batches,
+    varints,
 )
 
 TIME_MS = 1_700_000_000_000

@@ -18,8 +18,6 @@ from seamark.errors import (
     UnknownCodec,
     UnknownVersion,
 )
-from seamark.wire.compression import compress
-from seamark.wire.crc32c import crc32c
 from seamark.wire.records import (
     Codec,
     Record,
@@ -31,7 +29,9 @@ from seamark.wire.records import (
     rebase,
     scan_batches,
 )
-from seamark.wire.varints import encode_varint
+from seamark.wire.records.compression import compress
+from seamark.wire.records.crc32c import crc32c
+from seamark.wire.records.varints import encode_varint
 
 TIME_MS = 1_700_000_000_000
 RECORDS = [Record(i, TIME_MS + i, 0, b"key%d" % i, b"value" * 20, [("header", b"x"), ("y", None)]) for i in range(3)]
@@ -310,7 +310,7 @@ def test_headers_by_the_million_are_refused_before_they_are_made():
 
 
 def test_the_headers_of_all_records_count_against_the_limit(monkeypatch):
-    monkeypatch.setattr("seamark.wire.record_reader.MAX_HEADERS_PER_BATCH", 100)
+    monkeypatch.setattr("seamark.wire.records.record_reader.MAX_HEADERS_PER_BATCH", 100)
     for each in (3, 60, 70):
         count = 100 // each
         fitting = [Record(i, TIME_MS, 0, None, None, [("", None)] * each) for i in range(count)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seamark.errors import ConfigError
-from seamark.parallel.ports import KafkaPort
+from seamark.parallel.core.ports import KafkaPort
 
 Deserializer = Callable[[bytes], Any]
 CLIENTS = ("seamark", "confluent")
@@ -47,6 +47,6 @@ def check_config(client: str, config: object) -> None:
 
 def read_deserializer(part: str, wanted: object) -> Deserializer | None:
     """The function for what the user wrote, or None for bytes as they are."""
-    from seamark.client.deserializers import load_deserializer
+    from seamark.client.serde.deserializers import load_deserializer
 
     return load_deserializer(part, wanted)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from seamark.client.records_api import Record
+from seamark.client.records import Record
 from seamark.errors import MissingExtra, SeamarkError
 from seamark.parallel.adapters.confluent_errors import (
     ConfluentError,
@@ -26,7 +26,7 @@ from seamark.parallel.adapters.confluent_errors import (
     raise_if_fatal,
 )
 from seamark.parallel.adapters.confluent_start import StartChecks
-from seamark.parallel.ports import (
+from seamark.parallel.core.ports import (
     NO_EPOCH,
     CommitDone,
     Committed,

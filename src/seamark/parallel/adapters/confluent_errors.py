@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seamark.errors import SeamarkError
-from seamark.parallel.ports import MetadataTooLong
+from seamark.parallel.core.ports import MetadataTooLong
 from seamark.readable_log import readable_logger
 
 try:

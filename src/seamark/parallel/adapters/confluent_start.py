@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from seamark.client.records_api import Record
-from seamark.parallel.ports import Committed
+from seamark.client.records import Record
+from seamark.parallel.core.ports import Committed
 from seamark.topic_partition import TopicPartition
 
 # How many times further back the next look goes.

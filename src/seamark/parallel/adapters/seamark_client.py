@@ -16,14 +16,14 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from seamark.client.assignment_state import Position
-from seamark.client.config import ClientConfig
-from seamark.client.consumer import Consumer
+from seamark.client.config.config import ClientConfig
+from seamark.client.consumer.consumer import Consumer
+from seamark.client.core.assignment_state import Position
 from seamark.client.errors import RecordsTooLarge, WakeUp
-from seamark.client.producer import Producer
-from seamark.client.records_api import Offset, Record
+from seamark.client.producer.producer import Producer
+from seamark.client.records import Offset, Record
 from seamark.errors import SeamarkError
-from seamark.parallel.ports import (
+from seamark.parallel.core.ports import (
     NO_EPOCH,
     CommitDone,
     Committed,
@@ -38,7 +38,7 @@ from seamark.parallel.ports import (
 )
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
-from seamark.wire.error_codes import ErrorCode
+from seamark.wire.protocol.error_codes import ErrorCode
 
 _log = readable_logger("seamark.parallel")
 

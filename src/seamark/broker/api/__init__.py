@@ -1,0 +1,1 @@
+"""One handler per API, and the rules that several of them share."""

@@ -1,0 +1,27 @@
+"""Where a partition went: what an answer NOT_LEADER_OR_FOLLOWER tells a client, so that it need not ask for
+metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from seamark.broker.log.partition import NO_LEADER, Partition
+
+if TYPE_CHECKING:
+    from seamark.broker.net.context import RequestContext
+    from seamark.broker.net.listener import Address
+    from seamark.broker.node import Node
+
+
+def current_leader_of(partition: Partition) -> dict[str, int]:
+    """Return the fields of a ``current_leader`` struct."""
+    return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
+
+
+def endpoints_of(node: Node, partitions: Iterable[Partition], context: RequestContext) -> list[tuple[Node, Address]]:
+    """Return the leaders of partitions, each once, with their addresses for this client."""
+    leaders = sorted({partition.leader for partition in partitions} - {NO_LEADER})
+    nodes = [node.cluster.nodes[leader] for leader in leaders]
+    return [(each, each.address_for(context.connection)) for each in nodes]

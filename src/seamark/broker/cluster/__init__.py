@@ -1,0 +1,1 @@
+"""Topics, partitions, leaders and configurations: the state that all nodes share."""

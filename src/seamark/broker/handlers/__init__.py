@@ -1,1 +1,0 @@
-"""One module per API; ``seamark.broker.dispatch`` finds them by listing this package and says what each defines."""

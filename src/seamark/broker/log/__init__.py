@@ -1,0 +1,1 @@
+"""The logs of partitions: append, high watermark, leader epochs, producers, maintenance."""

@@ -1,0 +1,126 @@
+"""What happens in the background: retention, compaction, forgetting producers, bringing leaders home.
+
+Each runs at its own interval on the broker's clock. Compaction takes turns with the work of clients, one log at a time,
+so that they wait for a step and never for a log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seamark.broker.sharing.reading_thread import beside
+from seamark.broker.sharing.turns import Steps
+from seamark.counts import counted
+from seamark.errors import SeamarkError
+from seamark.readable_log import readable_logger
+from seamark.storage.errors import StorageFailed
+
+if TYPE_CHECKING:
+    from seamark.broker.log.partition import Partition
+    from seamark.broker.server import BrokerServer
+    from seamark.broker.timers import Timer
+
+_log = readable_logger("seamark.broker")
+
+_PRODUCERS_SECONDS = 600.0
+
+
+class Upkeep:
+    """Owned by the event loop's thread."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        self._server = server
+        self._cluster = server.cluster
+        self._timers: dict[str, Timer] = {}
+        self._to_compact: deque[Partition] = deque()
+        self._steps: Steps | None = None
+        self._is_running = False
+
+    def start(self) -> None:
+        self._is_running = True
+        settings = self._server.settings
+        self._repeat("retention", lambda: settings["log.retention.check.interval.ms"] / 1000, self.retain)
+        self._repeat("compaction", lambda: settings["log.cleaner.backoff.ms"] / 1000, self.compact)
+        self._repeat("producers", lambda: _PRODUCERS_SECONDS, self.expire_producers)
+        if settings["auto.leader.rebalance.enable"]:
+            home = "leader.imbalance.check.interval.seconds"
+            self._repeat("leaders", lambda: settings[home], self._bring_leaders_home)
+
+    def stop(self) -> None:
+        self._is_running = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._to_compact.clear()
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
+    def _repeat(self, name: str, interval: Callable[[], float], action: Callable[[], None]) -> None:
+        def act() -> None:
+            try:
+                action()
+            finally:
+                if self._is_running:
+                    self._timers[name] = self._server.timers.call_after(interval(), act)
+
+        self._timers[name] = self._server.timers.call_after(interval(), act)
+
+    def retain(self) -> None:
+        """Let go of what the topics' retention no longer keeps."""
+        now_ms = self._server.clock.now_ms()
+        for partition in list(self._cluster.partitions()):
+            if not partition.is_open or partition.log.writes_stopped:
+                continue
+            try:
+                count = partition.log.retain(now_ms)
+            except SeamarkError as error:
+                self._server.note_storage_failure(partition, error)
+                continue
+            if count:
+                partition.epochs.forget_before(partition.log_start)
+                partition.changed()
+                segments = counted(count, "segment")
+                _log.info("%s: %s retired, the log starts at %d", partition.name, segments, partition.log_start)
+
+    def _bring_leaders_home(self) -> None:
+        try:
+            self._cluster.rebalance_leaders()
+        except StorageFailed as error:
+            self._server.note_failure("leaders could not be brought home", error)
+
+    def expire_producers(self) -> None:
+        before_ms = self._server.clock.now_ms() - self._server.settings["producer.id.expiration.ms"]
+        for partition in self._cluster.partitions():
+            partition.producers.expire(before_ms)
+
+    # -- compaction
+
+    def compact(self) -> None:
+        """Begin to compact every log that is due, unless some still wait for their turn."""
+        if not self._server.settings["log.cleaner.enable"] or self._steps is not None:
+            return
+        now_ms = self._server.clock.now_ms()
+        for partition in self._cluster.partitions():
+            if not partition.topic.config.is_compacted or not partition.is_open or partition.log.writes_stopped:
+                continue
+            if self._server.storage.is_in_memory:
+                self._server.storage.sync_now(partition)
+            if partition.log.is_compaction_due(now_ms):
+                self._to_compact.append(partition)
+        self._steps = self._compact_waiting()
+        self._server.turns.add(self._server.turns.own, self._steps)
+
+    def _compact_waiting(self) -> Steps:
+        while self._to_compact:
+            partition = self._to_compact.popleft()
+            try:
+                if not partition.is_deleted:
+                    steps = partition.log.compaction_steps(self._server.clock.now_ms())
+                    yield from beside(self._server.reading_thread, steps)
+            except SeamarkError as error:
+                self._server.note_failure("a compaction failed", error)
+            yield None
+        self._steps = None

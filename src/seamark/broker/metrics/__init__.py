@@ -1,0 +1,1 @@
+"""Metrics, health and the broker's log lines."""

@@ -1,0 +1,141 @@
+"""All families of the broker's metrics, read from its parts at the moment they are asked for."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from seamark._version import __version__
+from seamark.broker.metrics.names import (
+    GROUP_COUNTERS,
+    GROUP_GAUGES,
+    group_counter_name,
+    group_gauge_name,
+    group_rate_name,
+)
+from seamark.broker.metrics.rates import WINDOW_SECONDS, Rates
+from seamark.broker.metrics.requests import BOUNDS, RequestCosts
+from seamark.prometheus_text import Family
+
+if TYPE_CHECKING:
+    from seamark.broker.node import Node
+    from seamark.broker.server import BrokerServer
+
+
+class NodeMetrics:
+    """What is kept for one node between two looks at it."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.costs = RequestCosts(node.clock)
+        self.rates = Rates()
+
+    def sample(self, now: float) -> None:
+        self.rates.sample(now, self.node.groups.coordinator.counters())
+
+
+def families(server: BrokerServer, nodes: list[NodeMetrics]) -> Iterator[Family]:
+    yield from _about_the_broker(server)
+    yield from _about_connections(server)
+    yield from _about_requests(nodes)
+    yield from _about_groups(nodes)
+    yield from _about_logs(server)
+
+
+def _about_the_broker(server: BrokerServer) -> Iterator[Family]:
+    info = Family("seamark_broker_info", "gauge", "The broker, as labels.")
+    info.add(1, version=__version__, cluster_id=server.cluster.cluster_id)
+    yield info
+    running = Family("seamark_node_up", "gauge", "Whether the node serves.")
+    for node in server.nodes:
+        running.add(int(node.is_running), node=node.id)
+    yield running
+    cpu = Family("process_cpu_seconds_total", "counter", "Processor time of the process.")
+    cpu.add(time.process_time())
+    yield cpu
+    memory = Family("process_max_resident_memory_bytes", "gauge", "The most memory that the process has held.")
+    # In kilobytes, but in bytes on macOS.
+    memory.add(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    yield memory
+
+
+def _about_connections(server: BrokerServer) -> Iterator[Family]:
+    connections = Family("seamark_connections", "gauge", "Open connections.")
+    refused = Family("seamark_connections_refused_total", "counter", "Connections closed because of a limit.")
+    for node in server.nodes:
+        connections.add(len(node.connections), node=node.id)
+        refused.add(node.connections.refused, node=node.id)
+    yield connections
+    yield refused
+    rests = Family("seamark_rests_total", "counter", "Delays imposed on clients whose requests blocked others.")
+    rests.add(server.turns.rests)
+    yield rests
+    counts = server.security.counts
+    for name, value, meaning in (
+        ("seamark_authentication_successes_total", counts.successes, "Logins that succeeded."),
+        ("seamark_authentication_failures_total", counts.failures, "Logins that failed."),
+        ("seamark_authorization_denials_total", counts.denials, "Questions for a right that were answered no."),
+    ):
+        family = Family(name, "counter", meaning)
+        family.add(value)
+        yield family
+
+
+def _about_requests(nodes: list[NodeMetrics]) -> Iterator[Family]:
+    count = Family("seamark_requests_total", "counter", "Requests answered.")
+    seconds = Family("seamark_request_seconds", "histogram", "Time from a request's arrival to its answer.")
+    received = Family("seamark_request_bytes_total", "counter", "Bytes of requests.")
+    sent = Family("seamark_response_bytes_total", "counter", "Bytes of answers.")
+    for each in nodes:
+        for api, cost in sorted(each.costs.by_api.items()):
+            count.add(cost.count, node=each.node.id, api=api)
+            seconds.add_histogram(BOUNDS, cost.buckets, cost.seconds, node=each.node.id, api=api)
+            received.add(cost.bytes_in, node=each.node.id, api=api)
+            sent.add(cost.bytes_out, node=each.node.id, api=api)
+    yield from (count, seconds, received, sent)
+
+
+def _about_groups(nodes: list[NodeMetrics]) -> Iterator[Family]:
+    coordinators = [(each, each.node.groups.coordinator) for each in nodes]
+    gauges = [(each.node.id, coordinator.gauges()) for each, coordinator in coordinators]
+    counters = [(each, coordinator.counters()) for each, coordinator in coordinators]
+    for kafkas, meaning in GROUP_GAUGES.items():
+        gauge = Family(group_gauge_name(kafkas), "gauge", meaning)
+        for node_id, values in gauges:
+            # A coordinator without a partition has no values yet.
+            gauge.add(values.get(kafkas, 0), node=node_id)
+        yield gauge
+    for stem, meaning in GROUP_COUNTERS.items():
+        counter = Family(group_counter_name(stem), "counter", meaning)
+        what = f"{meaning.removesuffix('.')}, per second over the last {WINDOW_SECONDS:.0f} seconds."
+        rate = Family(group_rate_name(stem), "gauge", what)
+        for each, values in counters:
+            counter.add(values.get(f"{stem}-count", 0), node=each.node.id)
+            rate.add(round(each.rates.per_second(f"{stem}-count"), 6), node=each.node.id)
+        yield counter
+        yield rate
+
+
+def _about_logs(server: BrokerServer) -> Iterator[Family]:
+    leading = Family("seamark_leader_partitions", "gauge", "Partitions that the node leads.")
+    led = dict.fromkeys((node.id for node in server.nodes), 0)
+    size = Family("seamark_log_size_bytes", "gauge", "Bytes in the partition's log.")
+    start = Family("seamark_log_start_offset", "gauge", "First readable offset.")
+    end = Family("seamark_log_end_offset", "gauge", "Next offset to be written.")
+    segments = Family("seamark_log_segments", "gauge", "Segments of the partition's log.")
+    for partition in server.cluster.partitions():
+        if partition.leader in led:
+            led[partition.leader] += 1
+        # Most partitions of __consumer_offsets have never been written to, and have no log.
+        if partition.is_open:
+            labels = {"topic": partition.topic.name, "partition": partition.index}
+            size.add(partition.log.size, **labels)
+            start.add(partition.log_start, **labels)
+            end.add(partition.log_end, **labels)
+            segments.add(len(partition.log.segments), **labels)
+    for node_id, count in led.items():
+        leading.add(count, node=node_id)
+    yield from (leading, size, start, end, segments)

@@ -1,0 +1,101 @@
+"""The broker's metrics and health over HTTP, on the event loop that serves Kafka's protocol.
+
+``seamark.metrics.listen`` (HOST:PORT) turns it on; without it nothing is counted per request and no port is open.
+Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/health/live``. On a loopback address a
+request must name an address, localhost or one of ``seamark.metrics.allowed.hosts`` as its host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from seamark.broker.metrics.collection import NodeMetrics, families
+from seamark.broker.metrics.health import live_page, ready_page
+from seamark.broker.net.listener import Address, parse_address
+from seamark.errors import UsageError
+from seamark.http_pages import BACKLOG, Page, PageServer
+from seamark.prometheus_text import CONTENT_TYPE
+from seamark.readable_log import readable_logger
+
+if TYPE_CHECKING:
+    from seamark.broker.server import BrokerServer
+    from seamark.broker.timers import Timer
+
+_log = readable_logger("seamark.broker")
+
+SETTING = "seamark.metrics.listen"
+ALLOWED_HOSTS = "seamark.metrics.allowed.hosts"
+_SAMPLE_SECONDS = 5.0
+
+
+class MetricsEndpoint:
+    """Owned by the event loop's thread; ``address`` is the bound one while it serves."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        self._server = server
+        self.address: Address | None = None
+        wanted = server.settings.given.get(SETTING)
+        self._wanted = parse_address(SETTING, str(wanted)) if wanted else None
+        self._nodes: list[NodeMetrics] = []
+        self._allowed_hosts = [
+            each.strip() for each in str(server.settings.given.get(ALLOWED_HOSTS, "")).split(",") if each.strip()
+        ]
+        self._pages: dict[str, Callable[[], Page]] = {
+            "/metrics": lambda: Page(self.text(), content_type=CONTENT_TYPE),
+            "/health": lambda: ready_page(server),
+            "/health/ready": lambda: ready_page(server),
+            "/health/live": live_page,
+        }
+        self._page_server: PageServer | None = None
+        self._listening: asyncio.Server | None = None
+        self._timer: Timer | None = None
+
+    async def start(self) -> None:
+        """Count from now on, and serve; UsageError when the address cannot be bound."""
+        if self._wanted is None:
+            return
+        self._nodes = [NodeMetrics(node) for node in self._server.nodes]
+        for each in self._nodes:
+            each.node.on_answer = each.costs.answered
+        self._page_server = PageServer(self._page, self._wanted.host, self._allowed_hosts)
+        try:
+            self._listening = await self._server.loop.create_server(
+                self._page_server.protocol, self._wanted.host or None, self._wanted.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise UsageError(f"cannot serve metrics on {self._wanted}: {error.strerror or error}") from error
+        self.address = self._wanted._replace(port=self._listening.sockets[0].getsockname()[1])
+        _log.info("metrics at http://%s/metrics", self.address)
+        self._sample()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+            self.address = None
+        if self._page_server is not None:
+            self._page_server.close()
+        for each in self._nodes:
+            each.node.on_answer = None
+        self._nodes = []
+
+    def text(self) -> str:
+        return "".join(family.text() for family in families(self._server, self._nodes))
+
+    def _page(self, path: str) -> Page:
+        make = self._pages.get(path)
+        if make is None:
+            return Page(f"there are {', '.join(self._pages)}\n", HTTPStatus.NOT_FOUND)
+        return make()
+
+    def _sample(self) -> None:
+        now = self._server.clock.monotonic()
+        for each in self._nodes:
+            each.sample(now)
+        self._timer = self._server.timers.call_after(_SAMPLE_SECONDS, self._sample)

@@ -1,0 +1,1 @@
+"""From bytes to a handler and back: listener, connection, dispatch, answers."""

@@ -1,0 +1,1 @@
+"""Who a client is (TLS, SASL) and what it may do (ACLs)."""

@@ -1,0 +1,106 @@
+"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, without channel binding): two tokens each way.
+
+The client proves that it knows the password without sending it, and the server proves that it holds what was made of
+it. Everything that goes wrong is the same failure for the client, in whatever step it shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+
+from seamark.broker.security.sasl_exchange import AuthenticationFailed
+from seamark.broker.security.scram_credentials import HASHES, ScramCredential
+from seamark.broker.security.users import Users
+
+# gs2 header without channel binding, user, nonce; extensions may follow and are not looked at.
+_FIRST = re.compile(
+    r"(?P<header>n,(?:a=(?P<authorization>[^,\0]+))?,)(?P<bare>(?:m=[^,]+,)?n=(?P<user>[^,\0]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,]+)*)"
+)
+_FINAL = re.compile(
+    r"(?P<without_proof>c=(?P<channel>[A-Za-z0-9/+=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,]+)*),p=(?P<proof>[A-Za-z0-9/+=]+)"
+)
+_BAD_ESCAPE = re.compile(r"=(?!2C|3D)")
+
+
+def _new_nonce() -> str:
+    return secrets.token_hex(18)
+
+
+class ScramExchange:
+    def __init__(self, mechanism: str, users: Users, make_nonce: Callable[[], str] = _new_nonce) -> None:
+        self._hash_name = HASHES[mechanism]
+        self._users = users
+        self._make_nonce = make_nonce
+        self._claimed = ""
+        self._credential: ScramCredential | None = None
+        self._header = ""
+        self._nonce = ""
+        # The client's and the server's first messages, which the proof covers.
+        self._messages = ""
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        try:
+            message = token.decode()
+        except UnicodeDecodeError:
+            raise AuthenticationFailed("the SCRAM message is not UTF-8") from None
+        if self.user is not None:
+            raise AuthenticationFailed("a SCRAM message came behind the last one")
+        answer = self._finish(message) if self._nonce else self._begin(message)
+        return answer.encode()
+
+    def _begin(self, message: str) -> str:
+        found = _FIRST.fullmatch(message)
+        if found is None or _BAD_ESCAPE.search(found["user"]) or _BAD_ESCAPE.search(found["authorization"] or ""):
+            raise AuthenticationFailed("the client's first SCRAM message has another form")
+        self._claimed = _unescaped(found["user"])
+        if found["authorization"] is not None and _unescaped(found["authorization"]) != self._claimed:
+            sentence = "Authentication failed: Client requested an authorization id that is different from username"
+            raise AuthenticationFailed(sentence, public=sentence)
+        credential = self._credential = self._users.credential(self._claimed, self._hash_name)
+        self._header = found["header"]
+        self._nonce = found["nonce"] + self._make_nonce()
+        salt = base64.b64encode(credential.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={credential.iterations}"
+        self._messages = f"{found['bare']},{answer}"
+        return answer
+
+    def _finish(self, message: str) -> str:
+        found = _FINAL.fullmatch(message)
+        if found is None:
+            raise AuthenticationFailed("the client's final SCRAM message has another form")
+        if _decoded(found["channel"]) != self._header.encode():
+            raise AuthenticationFailed("the client's final SCRAM message is bound to another channel")
+        if not hmac.compare_digest(found["nonce"], self._nonce):
+            raise AuthenticationFailed("the client's final SCRAM message has another nonce")
+        credential = self._credential
+        assert credential is not None
+        signed = f"{self._messages},{found['without_proof']}".encode()
+        signature = hmac.digest(credential.stored_key, signed, self._hash_name)
+        proof = _decoded(found["proof"])
+        if len(proof) != len(signature):
+            raise AuthenticationFailed("the client's proof has another length")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        stored_key = hashlib.new(self._hash_name, client_key).digest()
+        if not hmac.compare_digest(stored_key, credential.stored_key):
+            raise AuthenticationFailed("the client's proof does not fit")
+        self.user = self._claimed
+        server_signature = hmac.digest(credential.server_key, signed, self._hash_name)
+        return f"v={base64.b64encode(server_signature).decode()}"
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise AuthenticationFailed("the client's SCRAM message holds no base64 where it should") from None

@@ -1,0 +1,70 @@
+"""The users that may log in, and nothing of their passwords that could be read back.
+
+An unknown user is given a credential too, one that no password fits: the same salt each time it is asked for, the
+same work, the same refusal. So neither the answers nor their time tell which users there are.
+
+No login costs more than a few hashes: strangers can ask for as many as they like, on the thread that serves everybody.
+The slow hash of SCRAM is for its client and for the start. Passwords sent as they are (PLAIN) are compared by a digest
+under a key that lives and dies with the process.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+
+from seamark.broker.security.scram_credentials import HASHES, ITERATIONS, ScramCredential
+from seamark.errors import ConfigError
+
+_PLAIN = "PLAIN"
+
+
+class Users:
+    """Owned by the event loop's thread; built once from what the broker was started with."""
+
+    def __init__(self, passwords: Mapping[str, str], mechanisms: Iterable[str]) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._credentials: dict[tuple[str, str], ScramCredential] = {}
+        self._plain: dict[str, bytes] = {}
+        # What the digest of no password is equal to.
+        self._of_nobody = secrets.token_bytes(32)
+        wanted = set(mechanisms)
+        for user, password in passwords.items():
+            check_user(user, password)
+            for hash_name in sorted(HASHES[mechanism] for mechanism in wanted - {_PLAIN}):
+                self._credentials[user, hash_name] = ScramCredential.derive(hash_name, password)
+            if _PLAIN in wanted:
+                self._plain[user] = self._digest(user, password)
+        self._count = len(passwords)
+
+    def __repr__(self) -> str:
+        return f"<{self._count} users>"
+
+    def credential(self, user: str, hash_name: str) -> ScramCredential:
+        """Return what the user's proof is checked against."""
+        # Made for those too who have one: it must take as long.
+        made_up = self._made_up(user, hash_name)
+        return self._credentials.get((user, hash_name), made_up)
+
+    def has_password(self, user: str, password: str) -> bool:
+        return hmac.compare_digest(self._digest(user, password), self._plain.get(user, self._of_nobody))
+
+    def _digest(self, user: str, password: str) -> bytes:
+        return hmac.digest(self._secret, f"{user}\0{password}".encode(), "sha256")
+
+    def _made_up(self, user: str, hash_name: str) -> ScramCredential:
+        name = user.encode("utf-8", "replace")
+        salt, stored_key, server_key = (
+            hmac.digest(self._secret, purpose + hash_name.encode() + name, hash_name)
+            for purpose in (b"salt", b"stored", b"server")
+        )
+        return ScramCredential(hash_name, salt[:24], ITERATIONS, stored_key, server_key)
+
+
+def check_user(user: object, password: object) -> None:
+    """Refuse what cannot be a user; the sentence never holds the password."""
+    if not isinstance(user, str) or not user or "\0" in user:
+        raise ConfigError("users", user, "a user's name is a text without a NUL")
+    if not isinstance(password, str) or not password or "\0" in password:
+        raise ConfigError("users", user, "the user's password must be a text that is not empty and has no NUL")

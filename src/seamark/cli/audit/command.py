@@ -1,0 +1,278 @@
+"""``seamark audit``: fill an offsets lake from a cluster, say what was found, write the report; and look back in time.
+
+    seamark audit --bootstrap HOST:PORT --out DIR [--report FILE.html]
+    seamark audit as-of TIME --lake DIR [--group G] [--plan FILE] [--apply]
+    seamark audit diff TIME TIME --lake DIR
+    seamark audit totals --bootstrap HOST:PORT
+
+Progress goes to standard error, what was found to standard output. An interruption leaves the lake as the last
+finished step published it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.groups.view import Csv
+from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
+from seamark.cli.show.durations import pause_of, time_ms_of
+from seamark.cli.show.rows import Column, chosen_form, write_rows
+from seamark.errors import UsageError
+
+if TYPE_CHECKING:
+    from seamark.cli.audit.run import Audit
+
+_Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The lake: made if missing, else brought up to date.")]
+_Report = Annotated[str, typer.Option("--report", metavar="FILE.html", help="Write the report there.")]
+_Source = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="topic|sampler|DIR",
+        help="Read __consumer_offsets, ask the coordinators, or read log directories copied from a broker.",
+    ),
+]
+_Follow = Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C, keeping lake and report fresh.")]
+_Every = Annotated[str, typer.Option("--every", metavar="30s", help="With --follow: how often.")]
+_Rules = Annotated[
+    list[str],
+    typer.Option("--rule", metavar="NAME=NUMBER", help="A parameter of the finding rules; may be repeated."),
+]
+_Lake = Annotated[str, typer.Option("--lake", "--out", metavar="DIR", help="The lake.")]
+_Groups = Annotated[list[str], typer.Option("--group", metavar="GROUP", help="Only this group; may be repeated.")]
+_Top = Annotated[int, typer.Option("--top", metavar="N", min=0, help="Only the N groups that commit most; 0: all.")]
+_Time = Annotated[str, typer.Argument(metavar="TIME", help="As 2026-11-15T08:00:00Z; UTC if it names no zone.")]
+
+_OFFSETS = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("PARTITION", "partition", is_number=True),
+    Column("OFFSET", "offset", is_number=True),
+    Column("COMMITTED-AT", "committed_at"),
+    Column("METADATA", "metadata", may_shrink=True),
+)
+_CHANGES = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("TOPIC", "topic", may_shrink=True),
+    Column("PARTITION", "partition", is_number=True),
+    Column("BEFORE", "before", is_number=True),
+    Column("AFTER", "after", is_number=True),
+    Column("CHANGE", "change", is_number=True),
+    Column("WHAT", "what"),
+    Column("COMMITTED-AT", "committed_at"),
+)
+_TOTALS = (
+    Column("GROUP", "group", may_shrink=True),
+    Column("COMMITS", "commits", is_number=True),
+    Column("TOMBSTONES", "tombstones", is_number=True),
+    Column("GENERATIONS", "generations", is_number=True),
+    Column("OTHERS", "others", is_number=True),
+    Column("LAST-RECORD", "last_record"),
+)
+
+audit_app = typer.Typer(
+    help="Keep the history of committed offsets in a lake, find what went wrong, look back in time.",
+    invoke_without_command=True,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(audit_app, name="audit")
+
+
+@audit_app.callback()
+def audit(
+    context: typer.Context,
+    out: _Out = "",
+    report: _Report = "",
+    source: _Source = "topic",
+    follow: _Follow = False,
+    every: _Every = "30s",
+    rule: _Rules = [],  # noqa: B006 - typer wants the default itself
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Bring the lake up to date, find what went wrong, and write the report."""
+    if context.invoked_subcommand is not None:
+        context.obj = out
+        return
+    from seamark.cli.audit.run import Audit
+
+    if not out:
+        raise UsageError("say with --out DIR where the lake is, or is to be")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"--out {out}: it is not a directory")
+    is_copied = source not in ("topic", "sampler")
+    if is_copied and follow:
+        raise UsageError("--follow needs a cluster: log directories that were copied do not grow")
+    pause = pause_of(every)
+    if pause <= 0:
+        raise UsageError("--every is above 0")
+    chosen: Audit = Audit(
+        lake=out,
+        source=source,
+        config={} if is_copied and not bootstrap else client_config(bootstrap, config, option),
+        rules=_parameters(rule),
+        report=report,
+    )
+    if follow:
+        chosen.follow(pause, as_json=as_json)
+    else:
+        chosen.once(as_json=as_json)
+
+
+@audit_app.command("as-of")
+def as_of(
+    context: typer.Context,
+    time: _Time,
+    lake: _Lake = "",
+    group: _Groups = [],  # noqa: B006
+    plan: PlanFile = "",
+    apply: Apply = False,
+    clamp: Clamp = False,
+    outside: AllowOutsideLog = False,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Show the offsets that held at a time.
+
+    With --plan FILE or --apply, go there.
+    """
+    at_ms = time_ms_of(time)
+    directory = _directory(context, lake)
+    from seamark.cli.audit.spark import require_spark, spark_session
+
+    require_spark()
+    if plan or apply:
+        from seamark.cli.audit.lake import check_known, offsets_in_lake, plan_to_go_there
+        from seamark.client import Admin
+
+        settings = client_config(bootstrap, config, option)
+        remembered = offsets_in_lake(directory, at_ms, group or None)
+        check_known(group, remembered, time)
+        with Admin(settings) as admin:
+            made, state = plan_to_go_there(admin, time, at_ms, remembered, clamp=clamp, outside=outside)
+            carry_out(
+                admin,
+                made,
+                state,
+                plan_file=plan,
+                is_to_apply=apply,
+                form=chosen_form(as_json),
+                allow_outside_log=outside,
+            )
+        return
+    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake.time_travel import as_of as offsets_as_of
+
+    opened = Lake.open(directory)
+    with spark_session("seamark audit as-of", quick=True) as spark:
+        found = offsets_as_of(spark, opened, at_ms, group or None).orderBy("group", "topic", "partition")
+        rows = (
+            (
+                row["group"],
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                _time_text(row["ms"]),
+                row["metadata"] or None,
+            )
+            for row in found.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
+        )
+        write_rows(_OFFSETS, rows, chosen_form(as_json, as_csv))
+
+
+@audit_app.command("diff")
+def diff(
+    context: typer.Context,
+    before: _Time,
+    after: _Time,
+    lake: _Lake = "",
+    group: _Groups = [],  # noqa: B006
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Show what changed between two times."""
+    times = time_ms_of(before), time_ms_of(after)
+    directory = _directory(context, lake)
+    from seamark.cli.audit.spark import require_spark, spark_session
+
+    require_spark()
+    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake.time_travel import diff as offsets_diff
+
+    opened = Lake.open(directory)
+    with spark_session("seamark audit diff", quick=True) as spark:
+        found = offsets_diff(spark, opened, *times, group or None).orderBy("group", "topic", "partition")
+        rows = (
+            (
+                row["group"], row["topic"], row["partition"], row["before"], row["after"], row["change"], row["what"],
+                _time_text(row["ms"]),
+            )
+            for row in found.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
+        )  # fmt: skip
+        write_rows(_CHANGES, rows, chosen_form(as_json, as_csv))
+
+
+@audit_app.command("totals")
+def totals(
+    top: _Top = 0,
+    bootstrap: Bootstrap = "",
+    config: ConfigFile = "",
+    option: Options = [],  # noqa: B006
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Show who commits how much, without a lake.
+
+    It reads the whole offsets topic. Records that name no group are counted under an empty name.
+    """
+    settings = client_config(bootstrap, config, option)
+    from seamark.cli.audit.spark import require_packages
+
+    require_packages()
+    from seamark.spark.lake.fill.totals import totals as counted
+
+    # Starting Spark would take longer than counting millions of records here.
+    found = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])
+    rows = (
+        (
+            row["group"], row["commits"], row["tombstones"], row["generations"], row["others"],
+            _time_text(row["last_ms"]),
+        )
+        for row in found.slice(0, top or found.num_rows).to_pylist()
+    )  # fmt: skip
+    write_rows(_TOTALS, rows, chosen_form(as_json, as_csv))
+
+
+def _directory(context: typer.Context, lake: str) -> str:
+    """The lake of a subcommand, named after it or before it."""
+    if found := lake or context.obj:
+        return str(found)
+    raise UsageError("say with --lake DIR where the lake is")
+
+
+def _parameters(texts: Iterable[str]) -> dict[str, str]:
+    chosen = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark:
+            raise UsageError(f"--rule {text}: it must be NAME=NUMBER")
+        chosen[name.strip()] = value.strip()
+    return chosen
+
+
+def _time_text(at_ms: int | None) -> str | None:
+    from seamark.plans.plan_text import time_text
+
+    return None if at_ms is None else time_text(at_ms)

@@ -1,0 +1,1 @@
+"""``seamark dead-letters``."""

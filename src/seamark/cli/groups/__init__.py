@@ -1,0 +1,1 @@
+"""``seamark groups`` and ``seamark lag``."""

@@ -1,0 +1,1 @@
+"""``seamark consume`` and ``seamark produce``."""

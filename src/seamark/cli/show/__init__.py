@@ -1,0 +1,1 @@
+"""How commands print: rows, text, durations, warnings."""

@@ -1,0 +1,1 @@
+"""The admin client: topics, groups, offsets, configurations and access rules."""

@@ -1,0 +1,105 @@
+"""Questions a consumer's caller waits for: committed offsets, and offsets by time. They change nothing.
+
+Each is retried until its deadline where the answer may become another; the error that remains is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from seamark.client.backoff import ExponentialBackoff
+from seamark.client.config.config import ConsumerConfig
+from seamark.client.core.commits.messages import fetch_request
+from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, offset_answers
+from seamark.client.core.positions.requests import list_offsets_request
+from seamark.client.deadline import Deadline
+from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from seamark.client.net.client import NetworkClient
+from seamark.client.net.fanout import by_leader
+from seamark.client.net.retries import settle
+from seamark.client.records import Offset
+from seamark.client.zookeeper.dual import OffsetStorage
+from seamark.topic_partition import TopicPartition
+from seamark.wire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchResponse
+
+
+async def committed(
+    network: NetworkClient,
+    config: ConsumerConfig,
+    partitions: Sequence[TopicPartition],
+    deadline: Deadline,
+    storage: OffsetStorage | None = None,
+) -> dict[TopicPartition, Offset | None]:
+    """What the group has committed; None where it has committed nothing (F22 to F25)."""
+    if not partitions:
+        return {}
+    group_id = config.group_id or ""
+    request = fetch_request(group_id, partitions)
+    send = partial(network.send_to_coordinator, group_id, deadline=deadline)
+    backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+    failures = 0
+    while True:
+        try:
+            if storage is None:
+                response = await send(request, OffsetFetchResponse)
+            else:
+                response = await storage.fetch(request, send)
+        except (ConnectionFailed, RequestTimedOut) as error:
+            last: ClientError = error
+        else:
+            answers = committed_answers(group_id, response, partitions)
+            trouble = next((each for each in answers.values() if each.error is not None), None)
+            if trouble is None:
+                return {partition: _offset(answer) for partition, answer in answers.items()}
+            assert trouble.error is not None
+            last = trouble.error
+            if trouble.outcome is Outcome.RAISE:
+                raise last
+            if trouble.outcome is Outcome.REDISCOVER:
+                network.coordinators.moved(group_id)
+        failures += 1
+        wait_s = backoff.wait_ms(failures) / 1000
+        if deadline.remaining <= wait_s:
+            raise deadline.timed_out(f"reading committed offsets of group {group_id!r}", last)
+        await asyncio.sleep(wait_s)
+
+
+def _offset(answer: Answer) -> Offset | None:
+    if answer.position is None:
+        return None
+    return Offset(answer.position.offset, answer.metadata, answer.position.leader_epoch)
+
+
+async def offsets_by_time(
+    network: NetworkClient,
+    config: ConsumerConfig,
+    timestamps: Mapping[TopicPartition, int],
+    isolation_level: int,
+    deadline: Deadline,
+) -> dict[TopicPartition, Answer]:
+    """Offsets for timestamps or their special values; an answer without position where no record is that young."""
+    if not timestamps:
+        return {}
+
+    def make(some: Sequence[TopicPartition]) -> ListOffsetsRequest:
+        wanted = {partition: timestamps[partition] for partition in some}
+        return list_offsets_request(wanted, isolation_level, config.request_timeout_ms)
+
+    def read(response: ListOffsetsResponse) -> dict[TopicPartition, Answer | ClientError]:
+        named = [
+            TopicPartition(topic.name, each.partition_index) for topic in response.topics for each in topic.partitions
+        ]
+        return {
+            partition: answer if answer.error is None else answer.error
+            for partition, answer in offset_answers(response, named).items()
+        }
+
+    async def attempt(some: Sequence[TopicPartition]) -> dict[TopicPartition, Answer | ClientError]:
+        return await by_leader(network, some, make, ListOffsetsResponse, read, deadline)
+
+    found = await settle(timestamps, attempt, operation="listing offsets", config=config, deadline=deadline)
+    found.raise_if_failed()
+    return {partition: found[partition] for partition in timestamps}

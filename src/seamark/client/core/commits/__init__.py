@@ -1,0 +1,1 @@
+"""Commits: what is sent, in which order, and what an answer means."""

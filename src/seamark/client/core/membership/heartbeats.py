@@ -1,0 +1,145 @@
+"""Heartbeats, and the member that notices for itself that it must go: what runs without the caller (C31, C32).
+
+``tick`` is called when ``next_ms`` has come; nothing here waits for the caller's thread. Heartbeats run while the
+member completes a rebalance or is stable. An error in an answer counts only if the generation is still that of the
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from seamark.client.core.membership.answers import Reset, reaction_to
+from seamark.client.core.membership.generation import Generation, MemberState
+from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
+from seamark.client.core.membership.messages import heartbeat_request
+from seamark.client.core.membership.poll_interval import PollInterval
+from seamark.client.core.membership.standing import Standing
+from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.errors import BrokerError, broker_error
+from seamark.wire.protocol.error_codes import ErrorCode, error_code
+from seamark.wire.protocol.messages.heartbeat import HeartbeatResponse
+from seamark.wire.schema.schema import Message
+
+
+class Heartbeats:
+    def __init__(
+        self,
+        standing: Standing,
+        settings: MembershipSettings,
+        poll_interval: PollInterval,
+        metrics: ConsumerMetrics,
+        leave: Callable[[str, int], None],
+    ) -> None:
+        self._standing = standing
+        self._settings = settings
+        self._poll_interval = poll_interval
+        self._metrics = metrics
+        self._leave = leave
+        self._timing = HeartbeatTiming(
+            settings.heartbeat_interval_ms, settings.session_timeout_ms, settings.retry_backoff_ms
+        )
+        self._ticket: int | None = None
+        # Thrown by the next poll: the identity of this member was taken by another (C31).
+        self._fenced: BrokerError | None = None
+
+    def enable(self, now_ms: int) -> None:
+        self._give_up_outstanding()
+        self._standing.is_heartbeat_enabled = True
+        self._timing.start(now_ms)
+
+    def disable(self) -> None:
+        self._standing.is_heartbeat_enabled = False
+        self._give_up_outstanding()
+
+    def take_error(self) -> BrokerError | None:
+        error, self._fenced = self._fenced, None
+        return error
+
+    @property
+    def has_error(self) -> bool:
+        return self._fenced is not None
+
+    def coordinator_found(self, now_ms: int) -> None:
+        self._timing.restart_session(now_ms)
+
+    @property
+    def next_ms(self) -> int | None:
+        """When ``tick`` has something to do; None while the coordinator is looked for or heartbeats are off."""
+        if not self._standing.is_heartbeat_enabled or not self._standing.is_coordinator_known:
+            return None
+        return min(self._timing.next_ms, self._poll_interval.until_ms)
+
+    def tick(self, now_ms: int) -> None:
+        standing = self._standing
+        if not standing.is_heartbeat_enabled:
+            return
+        if not standing.is_coordinator_known:
+            standing.find_coordinator()
+        elif self._timing.is_session_over(now_ms):
+            self._give_up_outstanding()
+            self._timing.failed(now_ms)
+            standing.forget_coordinator("the session passed without an answer to a heartbeat")
+            standing.find_coordinator()
+        elif self._poll_interval.is_exceeded(now_ms):
+            standing.log(
+                "warning",
+                "poll_interval_exceeded",
+                f"poll was not called for max.poll.interval.ms ({self._settings.max_poll_interval_ms} ms); leaving the "
+                "group: raise it, lower max.poll.records, or hand the work to other threads",
+            )
+            self._leave("consumer poll timeout has expired", now_ms)
+        elif self._timing.is_due(now_ms):
+            self._timing.sent(now_ms)
+            self._metrics.heartbeat_sent(now_ms)
+            self._ticket = standing.send(
+                heartbeat_request(self._settings, standing.generation),
+                self._settings.request_timeout_ms,
+                self._answered,
+                self._failed,
+            )
+
+    def _answered(self, response: Message, sent_under: Generation, now_ms: int) -> None:
+        assert isinstance(response, HeartbeatResponse)
+        self._ticket = None
+        self._metrics.heartbeat_answers.add(now_ms - self._timing.sent_ms)
+        code = error_code(response.error_code)
+        standing = self._standing
+        if code is ErrorCode.NONE or code is ErrorCode.REBALANCE_IN_PROGRESS:
+            # A rebalance does not end the session: members that beat while they finish their work are kept.
+            self._timing.answered(now_ms)
+            if code is not ErrorCode.NONE and standing.state is MemberState.STABLE and not standing.is_rejoin_needed:
+                standing.request_rejoin("the group is already rebalancing")
+            return
+        self._timing.failed(now_ms)
+        reaction = reaction_to(code)
+        if reaction.forgets_coordinator:
+            standing.forget_coordinator(f"Heartbeat answered {code.name}")
+            standing.find_coordinator()
+        elif reaction.reset is not Reset.NOTHING:
+            if sent_under != standing.generation:
+                self._metrics.stale_answers += 1
+                return
+            standing.reset(reaction.reset, f"encountered {code.name} from HEARTBEAT response")
+            if code is ErrorCode.FENCED_INSTANCE_ID:
+                self._fenced = broker_error(code, "Heartbeat", self._subject)
+        elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            self._fenced = broker_error(code, "Heartbeat", self._subject)
+        else:
+            standing.log("warning", "heartbeat_failed", f"Heartbeat answered {code.name}; trying again")
+
+    def _failed(self, error: Exception, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
+        self._ticket = None
+        self._timing.failed(now_ms)
+        self._standing.find_coordinator()
+
+    def _give_up_outstanding(self) -> None:
+        if self._ticket is not None:
+            self._standing.give_up(self._ticket)
+            self._ticket = None
+
+    @property
+    def _subject(self) -> str:
+        instance = f", instance {self._settings.instance_id!r}" if self._settings.is_static else ""
+        return f"group {self._settings.group_id!r}{instance}"

@@ -1,0 +1,123 @@
+"""Fetch requests in the form of the version that a node speaks, and the partitions that an answer names.
+
+Version 13 and above name topics by id; a request with a topic whose id is not known is capped at 12 (K7). Everything
+else about a request is decided by the session (``fetch_sessions``) and the configuration (K8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from seamark.client.config.config import ConsumerConfig
+from seamark.client.core.positions.requests import READ_COMMITTED, READ_UNCOMMITTED
+from seamark.client.fetch.sessions import Ask, SessionRequest
+from seamark.client.requests import ByVersion
+from seamark.topic_partition import TopicPartition
+from seamark.wire.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestForgottenTopic,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+
+LAST_VERSION_WITH_NAMES = 12
+_NO_TOPIC_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """What a request says about amounts and waiting."""
+
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 52_428_800
+    max_partition_bytes: int = 1_048_576
+    isolation_level: int = READ_UNCOMMITTED
+    rack: str = ""
+
+    @classmethod
+    def from_config(cls, config: ConsumerConfig) -> FetchLimits:
+        return cls(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            max_partition_bytes=config.max_partition_fetch_bytes,
+            isolation_level=READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED,
+            rack=config.client_rack,
+        )
+
+
+def version_cap(request: SessionRequest) -> int | None:
+    """The newest version that may be used: 12 if any topic lacks an id, else any (K7)."""
+    unnamed = (
+        any(ask.topic_id == _NO_TOPIC_ID for ask in request.send.values())
+        or any(topic_id == _NO_TOPIC_ID for _, topic_id in request.forget)
+        or any(topic_id == _NO_TOPIC_ID for _, topic_id in request.replace)
+    )
+    return LAST_VERSION_WITH_NAMES if unnamed else None
+
+
+def fetch_request(request: SessionRequest, limits: FetchLimits, max_bytes: int) -> ByVersion:
+    """The request for whichever version is negotiated; ``max_bytes`` may be below the configured limit."""
+
+    def make(version: int) -> FetchRequest:
+        # Version 12 has no way to replace a topic: it only knows names.
+        dropped = (*request.forget, *request.replace) if version > LAST_VERSION_WITH_NAMES else request.forget
+        return FetchRequest(
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=max(1, min(max_bytes, limits.max_bytes)),
+            isolation_level=limits.isolation_level,
+            session_id=request.session_id,
+            session_epoch=request.epoch,
+            topics=_topics(request.send),
+            forgotten_topics_data=_forgotten(dropped),
+            rack_id=limits.rack,
+        )
+
+    return ByVersion(FetchRequest, make)
+
+
+def _topics(asks: Mapping[TopicPartition, Ask]) -> list[FetchRequestTopic]:
+    topics: dict[tuple[str, bytes], FetchRequestTopic] = {}
+    for (topic, index), ask in asks.items():
+        entry = topics.get((topic, ask.topic_id))
+        if entry is None:
+            entry = topics[topic, ask.topic_id] = FetchRequestTopic(topic=topic, topic_id=ask.topic_id)
+        entry.partitions.append(
+            FetchRequestPartition(
+                partition=index,
+                current_leader_epoch=ask.leader_epoch,
+                fetch_offset=ask.offset,
+                partition_max_bytes=ask.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, bytes]]) -> list[FetchRequestForgottenTopic]:
+    topics: dict[tuple[str, bytes], FetchRequestForgottenTopic] = {}
+    for (topic, index), topic_id in partitions:
+        entry = topics.get((topic, topic_id))
+        if entry is None:
+            entry = topics[topic, topic_id] = FetchRequestForgottenTopic(topic=topic, topic_id=topic_id)
+        entry.partitions.append(index)
+    return list(topics.values())
+
+
+def answered_partitions(
+    response: FetchResponse, version: int, asked: Mapping[TopicPartition, Ask]
+) -> dict[TopicPartition | None, FetchResponsePartition]:
+    """The answer by partition; what stands under a topic id that was not asked for is under None."""
+    names: dict[bytes, str] = {}
+    if version > LAST_VERSION_WITH_NAMES:
+        names = {ask.topic_id: partition.topic for partition, ask in asked.items()}
+    found: dict[TopicPartition | None, FetchResponsePartition] = {}
+    for topic in response.responses:
+        name = topic.topic if version <= LAST_VERSION_WITH_NAMES else names.get(topic.topic_id)
+        for each in topic.partitions:
+            found[None if name is None else TopicPartition(name, each.partition_index)] = each
+    return found

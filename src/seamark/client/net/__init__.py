@@ -1,0 +1,1 @@
+"""Connections, requests and answers on the one I/O thread of the process."""

@@ -1,0 +1,402 @@
+"""All a client's conversations: bootstrap, one connection per node and purpose, metadata, coordinators.
+
+The shell around the pure cores ``metadata_cache`` and ``discovery``: it gives them answers and the time, and does what
+they say. Every method runs on the I/O loop. Nothing here retries an answer that carries an error code: what an error
+means is known by who asked. What is retried is getting an answer at all, from brokers that are interchangeable
+(``send_to_any``), until the deadline.
+
+``send(node_id, …)`` is one request on one connection, in the newest version that both sides have. A request that looks
+different in different versions is given as ``ByVersion``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeVar
+
+from seamark.client.backoff import ExponentialBackoff
+from seamark.client.cluster_view import ClusterView, MetadataCache, Node
+from seamark.client.config.config import ClientConfig
+from seamark.client.config.credentials import credentials_of
+from seamark.client.deadline import Deadline
+from seamark.client.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    NetworkError,
+    NoBrokerAvailable,
+    RequestTimedOut,
+    TlsFailed,
+    UnsupportedByBroker,
+    broker_error,
+)
+from seamark.client.net.bootstrap import bootstrap_nodes, first_ready
+from seamark.client.net.client_log import ClientLog
+from seamark.client.net.connecting import ConnectionRecipe
+from seamark.client.net.connection import Connection
+from seamark.client.net.coordinators import Coordinators
+from seamark.client.net.discovery import coordinator_connection_id, leaving_connection_id
+from seamark.client.net.exchanges import Exchanges
+from seamark.client.net.metadata_refresh import MetadataRefresh
+from seamark.client.net.node import NodeConnection
+from seamark.client.net.reachability import Reachability
+from seamark.client.net.tls import tls_context
+from seamark.client.requests import Request
+from seamark.errors import ClosedError
+from seamark.topic_partition import TopicPartition
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.schema.schema import Message
+
+M = TypeVar("M", bound=Message)
+Lane = Literal["main", "coordinator", "leaving"]
+_CONNECTION_IDS: dict[Lane, Callable[[int], int]] = {
+    "main": lambda node_id: node_id,
+    "coordinator": coordinator_connection_id,
+    "leaving": leaving_connection_id,
+}
+
+
+class NetworkClient:
+    """One per Consumer, Producer or Admin. Make it on any thread; use it on the I/O loop only."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.log = ClientLog(config)
+        self._reachability = Reachability(self.log)
+        self.metadata = MetadataCache(
+            config.metadata_max_age_ms, ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        )
+        self._recipe = ConnectionRecipe(
+            client_id=config.client_id or "seamark",
+            request_timeout_s=config.request_timeout_ms / 1000,
+            security_protocol=config.security_protocol,
+            tls=tls_context(config),
+            credentials=credentials_of(config),
+            send_buffer_bytes=config.send_buffer_bytes,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+        )
+        self._reconnect = ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._setup_timeout = ExponentialBackoff(
+            config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
+        )
+        self._connections: dict[int, NodeConnection] = {}
+        # Nodes that were named by FindCoordinator; metadata may not have them yet.
+        self._named_nodes: dict[int, Node] = {}
+        self._bootstrap: tuple[Node, ...] = ()
+        self._refresh = MetadataRefresh(self)
+        self.coordinators = Coordinators(self)
+        self._is_closed = False
+        self._keeper: asyncio.Task[None] | None = None
+        self.exchanges = Exchanges(self.log)
+
+    @property
+    def request_counts(self) -> dict[str, int]:
+        """Requests sent so far, by API."""
+        return self.exchanges.counts
+
+    # one request
+
+    async def send(
+        self,
+        node_id: int,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline | None = None,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+        lane: Lane = "main",
+    ) -> M:
+        """One request to one node, once; NetworkError when there is no answer.
+
+        ``timeout_ms`` is the broker's time to answer (request.timeout.ms by default), ``deadline`` the caller's
+        patience with connecting and answering together; when that passes, the connection is not disturbed. Requests
+        in the coordinator's lane are written in the order of the calls: a commit never overtakes an earlier one.
+        """
+        timeout_s = (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = deadline or Deadline(timeout_s)
+        node_connection = self.connection_to(node_id, lane)
+        place = node_connection.order.take_place() if lane == "coordinator" else None
+        try:
+            connection = await node_connection.ready(deadline)
+            return await self.exchanges.run(
+                connection, message, response, deadline, timeout_s, min_version, max_version, place
+            )
+        finally:
+            if place is not None:
+                place.leave()
+
+    async def send_to_any(
+        self,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> M:
+        """Get an answer from whichever broker gives one first, until the deadline: NoBrokerAvailable then.
+
+        A refused identity or certificate ends it at once: another broker of the cluster would say the same.
+        """
+        timeout_s = (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        last: NetworkError | None = None
+        while True:
+            try:
+                connection = await self.any_connection(deadline)
+                return await self.exchanges.run(
+                    connection, message, response, deadline, timeout_s, min_version, max_version
+                )
+            except (AuthenticationFailed, TlsFailed, UnsupportedByBroker, NoBrokerAvailable):
+                raise
+            except NetworkError as error:
+                last = error
+            if deadline.is_over:
+                raise NoBrokerAvailable(self._causes(last), deadline.seconds) from last
+
+    async def send_to_leader(
+        self,
+        partition: TopicPartition,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> M:
+        """One request to the partition's leader as known; what the answer says about leadership is the caller's."""
+        node = await self.leader_of(partition, deadline)
+        return await self.send(
+            node.id, message, response, deadline=deadline, min_version=min_version, max_version=max_version,
+        )  # fmt: skip
+
+    async def send_to_coordinator(
+        self,
+        group_id: str,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> M:
+        """Find the group's coordinator if it is not known (B23), then send one request over its own connection (B25).
+
+        A connection that fails marks the coordinator unknown (F21, F23); error codes in the answer are the caller's,
+        who calls ``coordinators.moved`` when they say so.
+        """
+        node = await self.coordinators.find(group_id, deadline)
+        try:
+            return await self.send(
+                node.id, message, response, deadline=deadline, timeout_ms=timeout_ms, min_version=min_version,
+                max_version=max_version, lane="coordinator",
+            )  # fmt: skip
+        except (ConnectionFailed, RequestTimedOut):
+            self.coordinators.moved(group_id, node)
+            raise
+
+    # nodes and connections
+
+    def connection_to(self, node_id: int, lane: Lane = "main") -> NodeConnection:
+        """The connection to a node for a purpose; ConnectionFailed if no such node is known."""
+        if self._is_closed:
+            raise ClosedError("the client was closed")
+        connection_id = _CONNECTION_IDS[lane](node_id)
+        node = self.node(node_id)
+        found = self._connections.get(connection_id)
+        if found is not None:
+            if node is not None and node != found.node:
+                found.move_to(node)
+            return found
+        if node is None:
+            raise ConnectionFailed(f"node {node_id}", "the cluster has no such broker at the moment")
+        self._keep()
+        made = NodeConnection(
+            connection_id,
+            node,
+            self._recipe,
+            self._reconnect,
+            self._setup_timeout,
+            on_lost=self._lost,
+            on_attempt=self._reachability.attempted,
+            on_open=self._reachability.reached,
+        )
+        self._connections[connection_id] = made
+        return made
+
+    def node(self, node_id: int) -> Node | None:
+        """Where a node is, as far as anybody told; negative ids are bootstrap addresses."""
+        if node_id < 0:
+            return next((node for node in self._bootstrap if node.id == node_id), None)
+        return self.metadata.view.brokers.get(node_id) or self._named_nodes.get(node_id)
+
+    def learn_node(self, node: Node) -> None:
+        """Take note of a node that an answer named."""
+        self._named_nodes[node.id] = node
+
+    def disconnect(self, connection_id: int, reason: str) -> None:
+        """Close a connection on our own account; it is made again when it is needed again."""
+        found = self._connections.get(connection_id)
+        if found is not None:
+            found.disconnect(reason)
+
+    async def any_connection(self, deadline: Deadline) -> Connection:
+        """A usable connection to any broker: an open one with little to do, or else the first that opens."""
+        ready = [each for each in self._connections.values() if each.is_ready and self._is_main(each)]
+        if ready:
+            best = min(ready, key=lambda each: each.in_flight_count)
+            assert best.connection is not None
+            return best.connection
+        known = sorted(self.metadata.view.brokers.values(), key=lambda node: self._standing(node.id))
+        candidates = [self.connection_to(node.id) for node in known]
+        if not candidates or self.config.metadata_recovery_strategy == "rebootstrap":
+            addresses = {(node.host, node.port) for node in known}
+            self._bootstrap = self._bootstrap or await bootstrap_nodes(self.config)
+            fresh = (node for node in self._bootstrap if (node.host, node.port) not in addresses)
+            candidates += [self.connection_to(node.id) for node in fresh]
+        return await first_ready(candidates, deadline, self.causes)
+
+    def _standing(self, node_id: int) -> tuple[bool, int]:
+        found = self._connections.get(node_id)
+        return (found is not None and found.is_backing_off, node_id)
+
+    def _is_main(self, each: NodeConnection) -> bool:
+        return each.connection_id == each.node.id
+
+    def causes(self) -> dict[str, str]:
+        """Why each known address is not usable."""
+        return self._causes(None)
+
+    def _causes(self, last: NetworkError | None) -> dict[str, str]:
+        # What is known to be wrong with an address counts more than that a connection to it is open.
+        connections = self._connections.values()
+        found = {each.node.address: each.reason() for each in connections if each.is_ready}
+        if last is not None:
+            found[last.address] = last.reason
+        found |= {each.node.address: each.reason() for each in connections if not each.is_ready}
+        return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
+
+    def _lost(self, each: NodeConnection) -> None:
+        address, reason = each.node.address, each.reason()
+        text = f"the connection to {address} was lost: {reason}"
+        self.log.say(logging.INFO, "connection_lost", text, address=address, reason=reason)
+        self.metadata.mark_stale()
+        self._refresh.nudge()
+
+    def drop_bootstrap(self) -> None:
+        """The cluster's own nodes are known: bootstrap connections that are not in use go, others become the node's."""
+        for node in self._bootstrap:
+            found = self._connections.get(node.id)
+            if found is None:
+                continue
+            same = next(
+                (b for b in self.metadata.view.brokers.values() if (b.host, b.port) == (node.host, node.port)), None
+            )
+            del self._connections[node.id]
+            if same is not None and same.id not in self._connections:
+                found.connection_id, found.node = same.id, same
+                self._connections[same.id] = found
+            elif found.in_flight_count:
+                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, found.close)
+            else:
+                found.close()
+
+    # metadata
+
+    @property
+    def view(self) -> ClusterView:
+        return self.metadata.view
+
+    async def refresh_metadata(self, deadline: Deadline) -> ClusterView:
+        """Ask for fresh metadata and wait for it; requests made meanwhile share one answer."""
+        self.metadata.mark_stale()
+        await self._refresh.wait(deadline)
+        return self.metadata.view
+
+    def request_refresh(self) -> None:
+        """Ask for fresh metadata without waiting: an answer showed that something has changed."""
+        self.metadata.mark_stale()
+        self._refresh.nudge()
+
+    async def ensure_topics(self, topics: Iterable[str], deadline: Deadline) -> ClusterView:
+        """A view that has an entry for each of the topics, if only one with its error."""
+        wanted = set(topics)
+        self.metadata.add_topics(wanted)
+        while not wanted <= self.metadata.view.topics.keys():
+            await self._refresh.wait(deadline)
+        return self.metadata.view
+
+    async def leader_of(self, partition: TopicPartition, deadline: Deadline) -> Node:
+        """The partition's leader, waiting for one; OperationTimedOut, or Refused for a topic we may not see."""
+        error: Exception | None = None
+        while True:
+            view = await self.ensure_topics([partition.topic], deadline)
+            topic = view.topics[partition.topic]
+            leader = view.leader(partition)
+            if leader is not None and not topic.error:
+                return leader
+            code = topic.error or ErrorCode.LEADER_NOT_AVAILABLE
+            if not topic.error and partition.partition not in topic.partitions:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            error = broker_error(code, "Metadata", f"partition {partition}")
+            if not error.is_retriable:
+                raise error
+            deadline.check(f"finding the leader of {partition}", error)
+            self.metadata.mark_stale()
+            try:
+                await self._refresh.wait(deadline)
+            except NetworkError:
+                raise deadline.timed_out(f"finding the leader of {partition}", error) from None
+
+    def allow_topic_creation(self, is_allowed: bool) -> None:
+        """Whether asking for a topic that does not exist may make it, where brokers allow that; not before this."""
+        self._refresh.allow_auto_topic_creation = is_allowed
+
+    def on_metadata(self, listener: Callable[[ClusterView], None]) -> None:
+        """Call ``listener`` on the I/O loop with every new view."""
+        self._refresh.listeners.append(listener)
+
+    # life
+
+    async def close(self) -> None:
+        """End all connections and tasks; may be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._reachability.close()
+        self._refresh.close()
+        self.coordinators.close()
+        if self._keeper is not None:
+            self._keeper.cancel()
+        for each in self._connections.values():
+            each.close()
+        self._connections.clear()
+        # Transports that were aborted close their sockets in the next round of the loop.
+        await asyncio.sleep(0)
+
+    def rest(self, *, is_resting: bool) -> None:
+        """Nobody uses the client for now: what it cannot reach meanwhile is not worth a line. From any thread."""
+        self._reachability.is_silent = is_resting
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def _keep(self) -> None:
+        if self._keeper is None and self.config.connections_max_idle_ms >= 0:
+            self._keeper = asyncio.get_running_loop().create_task(self._close_idle())
+
+    async def _close_idle(self) -> None:
+        idle_s = self.config.connections_max_idle_ms / 1000
+        while True:
+            await asyncio.sleep(max(idle_s / 4, 0.05))
+            too_old = time.monotonic() - idle_s
+            for each in self._connections.values():
+                found = each.connection
+                if found is not None and not found.in_flight_count and found.last_used < too_old:
+                    each.disconnect("it was idle for connections.max.idle.ms")

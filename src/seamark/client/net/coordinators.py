@@ -1,0 +1,180 @@
+"""Drives discovery: does what the pure core of each group says, on the I/O loop.
+
+``find`` waits for the coordinator; ``known`` only looks. Lookups happen when somebody needs one and never ahead of need
+(B22).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from seamark.client.backoff import ExponentialBackoff
+from seamark.client.cluster_view import Node
+from seamark.client.deadline import Deadline, now_ms
+from seamark.client.errors import ClientError, NoBrokerAvailable
+from seamark.client.net.discovery import (
+    Action,
+    CoordinatorDiscovery,
+    Disconnect,
+    Found,
+    LookUp,
+    NotFound,
+    WakeAt,
+    coordinator_connection_id,
+    coordinator_not_available,
+)
+from seamark.client.requests import ByVersion
+from seamark.errors import ClosedError
+from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from seamark.wire.schema.schema import Message
+
+if TYPE_CHECKING:
+    from seamark.client.net.client import NetworkClient
+
+GROUP = 0
+# The first version that carries many keys.
+BATCHED = 4
+
+
+class Coordinators:
+    """The coordinators of the groups that one client works with."""
+
+    def __init__(self, network: NetworkClient) -> None:
+        self._network = network
+        self._groups: dict[str, CoordinatorDiscovery] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._is_closed = False
+
+    def known(self, group_id: str) -> Node | None:
+        found = self._groups.get(group_id)
+        return None if found is None else found.node
+
+    def last_error(self, group_id: str) -> ClientError | None:
+        """What the last look-up met, while the coordinator is not known."""
+        found = self._groups.get(group_id)
+        return None if found is None else found.last_error
+
+    async def find(self, group_id: str, deadline: Deadline) -> Node:
+        """The group's coordinator, looked up if it is not known; OperationTimedOut says what the lookups met."""
+        core = self._core(group_id)
+        ticket: asyncio.Future[Node] = asyncio.get_running_loop().create_future()
+        self._do(core, core.want(ticket, now_ms()))
+        if not ticket.done():
+            await asyncio.wait({ticket}, timeout=deadline.remaining)
+        if ticket.done():
+            return ticket.result()
+        core.give_up(ticket)
+        ticket.cancel()
+        # No look-up has failed yet: then none was answered, and the addresses that were tried are what is wrong.
+        last = core.last_error or NoBrokerAvailable(self._network.causes(), deadline.seconds)
+        raise deadline.timed_out(f"finding the coordinator of group {group_id!r}", last)
+
+    def require(self, group_id: str) -> Node:
+        """The coordinator as known now; CoordinatorMoved if there is none, and nothing is looked up (B23)."""
+        node = self.known(group_id)
+        if node is None:
+            raise coordinator_not_available(group_id)
+        return node
+
+    def moved(self, group_id: str, node: Node | None = None) -> None:
+        """A request showed that ``node`` is not the coordinator any more (B11)."""
+        core = self._core(group_id)
+        self._do(core, core.moved(node, now_ms()))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        for timer in self._timers:
+            timer.cancel()
+        for core in self._groups.values():
+            for ticket in core.abandon():
+                assert isinstance(ticket, asyncio.Future)
+                if not ticket.done():
+                    ticket.set_exception(ClosedError(f"the client was closed while it looked for {core.group_id!r}"))
+
+    def _core(self, group_id: str) -> CoordinatorDiscovery:
+        found = self._groups.get(group_id)
+        if found is None:
+            config = self._network.config
+            backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+            found = self._groups[group_id] = CoordinatorDiscovery(group_id, backoff)
+        return found
+
+    def _do(self, core: CoordinatorDiscovery, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case LookUp():
+                    task = asyncio.get_running_loop().create_task(self._look_up(core))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                case WakeAt(at_ms=at_ms):
+                    self._wake_at(core, at_ms)
+                case Found(node=node, tickets=tickets):
+                    self._network.learn_node(node)
+                    for ticket in tickets:
+                        assert isinstance(ticket, asyncio.Future)
+                        if not ticket.done():
+                            ticket.set_result(node)
+                case NotFound(error=error, tickets=tickets):
+                    for ticket in tickets:
+                        assert isinstance(ticket, asyncio.Future)
+                        if not ticket.done():
+                            ticket.set_exception(error)
+                case Disconnect(node=node):
+                    self._network.disconnect(coordinator_connection_id(node.id), "the coordinator moved")
+
+    def _wake_at(self, core: CoordinatorDiscovery, at_ms: int) -> None:
+        if self._is_closed:
+            return
+
+        def wake() -> None:
+            self._timers.discard(timer)
+            self._do(core, core.woken(now_ms()))
+
+        # One more millisecond than the difference: the core compares whole ones.
+        delay_s = max(0, at_ms - now_ms() + 1) / 1000
+        timer = asyncio.get_running_loop().call_later(delay_s, wake)
+        self._timers.add(timer)
+
+    async def _look_up(self, core: CoordinatorDiscovery) -> None:
+        deadline = Deadline(self._network.config.request_timeout_ms / 1000)
+        try:
+            response = await self._network.send_to_any(
+                find_coordinator_request([core.group_id]), FindCoordinatorResponse, deadline=deadline
+            )
+        except ClientError as error:
+            self._do(core, core.io_failed(error, now_ms()))
+            return
+        code, node, message = coordinators_of(response, [core.group_id]).get(core.group_id, (15, None, None))
+        self._do(core, core.answered(code, node, now_ms(), message))
+
+
+def find_coordinator_request(groups: list[str]) -> ByVersion:
+    """A lookup of one group, or of many from version 4 on."""
+
+    def make(version: int) -> Message:
+        if version >= BATCHED:
+            return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups)
+        return FindCoordinatorRequest(key=groups[0], key_type=GROUP)
+
+    return ByVersion(FindCoordinatorRequest, make)
+
+
+def coordinators_of(
+    response: FindCoordinatorResponse, groups: list[str]
+) -> dict[str, tuple[int, Node | None, str | None]]:
+    """Per group: error code, node, message; both forms of the answer read alike."""
+    if response.coordinators:
+        return {
+            each.key: (
+                each.error_code,
+                None if each.error_code else Node(each.node_id, each.host, each.port),
+                each.error_message,
+            )
+            for each in response.coordinators
+        }
+    node = None if response.error_code else Node(response.node_id, response.host, response.port)
+    return {groups[0]: (response.error_code, node, response.error_message)}

@@ -1,0 +1,83 @@
+"""One request and its answer on an open connection: version, throttling, the caller's deadline, a count per API.
+
+The caller's deadline and the request's own timeout are two things: when the caller has waited long enough the answer is
+abandoned and the connection lives on; when the broker has not answered within its timeout the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TypeVar
+
+from seamark.client.deadline import Deadline
+from seamark.client.errors import RequestTimedOut
+from seamark.client.net.client_log import ClientLog
+from seamark.client.net.connection import Connection
+from seamark.client.net.sending_order import Place
+from seamark.client.requests import ByVersion, Request
+from seamark.wire.schema.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+# A longer wait than brokers impose by quota in one answer is worth a line.
+_LONG_THROTTLE_S = 10.0
+
+
+class Exchanges:
+    """The exchanges of one client. Owned by the I/O loop."""
+
+    def __init__(self, log: ClientLog) -> None:
+        self.counts: dict[str, int] = {}
+        self._log = log
+
+    def made(
+        self, connection: Connection, message: Request, min_version: int, max_version: int | None
+    ) -> tuple[Message, int]:
+        """The message to send and its version."""
+        assert connection.versions is not None
+        kind = message.request if isinstance(message, ByVersion) else type(message)
+        version = connection.versions.choose(kind, least=min_version, most=max_version)
+        name = kind.__name__.removesuffix("Request")
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return (message.make(version) if isinstance(message, ByVersion) else message), version
+
+    async def run(
+        self,
+        connection: Connection,
+        message: Request,
+        response: type[M],
+        deadline: Deadline,
+        timeout_s: float,
+        min_version: int,
+        max_version: int | None,
+        place: Place | None = None,
+    ) -> M:
+        """Send and wait for the answer; with a ``place``, not before those who stand in front of it."""
+        made, version = self.made(connection, message, min_version, max_version)
+        try:
+            # A deadline far behind the request's own timeout cannot come first: no timer is needed for it.
+            async with asyncio.timeout(None if deadline.remaining >= timeout_s + 60 else deadline.remaining):
+                if place is not None:
+                    await place.reached()
+                await self.unmuted(connection)
+                answer = await connection.start(made, response, version, timeout_s)
+                if place is not None:
+                    place.leave()
+                return await answer
+        except TimeoutError:
+            name = type(made).__name__.removesuffix("Request")
+            hint = f"; {connection.throttle}" if connection.throttle else connection.hint
+            raise RequestTimedOut(connection.address, name, deadline.seconds, hint) from None
+
+    async def unmuted(self, connection: Connection) -> None:
+        """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""
+        # Asked again after each wait: an answer that came meanwhile may have prolonged it.
+        while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
+            if wait > _LONG_THROTTLE_S and not connection.is_throttle_said:
+                connection.is_throttle_said = True
+                text = f"{connection.address}: {connection.throttle}; requests fail when their own time is over"
+                self._log.say(logging.WARNING, "throttled", text, address=connection.address, seconds=int(wait))
+            await asyncio.sleep(wait)

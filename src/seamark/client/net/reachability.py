@@ -1,0 +1,82 @@
+"""Says which addresses cannot be reached, while it is so: soon, not at every attempt, and once more when it is over.
+
+Connecting is retried for as long as somebody needs the broker, and callers may wait long; the log says meanwhile what
+they wait for. An address is named when attempts to connect have gone on for ``AFTER_S`` without success, and again
+every ``AGAIN_S``. One that nobody tries to reach any more is not spoken of.
+
+Owned by the I/O loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from seamark.client.net.client_log import ClientLog
+from seamark.client.net.node import NodeConnection
+
+AFTER_S = 1.0
+AGAIN_S = 60.0
+# Retries are at most a second apart; who has not tried for longer has given up.
+_GIVEN_UP_S = 3.0
+
+
+class _Trying:
+    __slots__ = ("connection", "is_said", "last_attempt", "since", "timer")
+
+    def __init__(self, connection: NodeConnection, timer: asyncio.TimerHandle) -> None:
+        self.connection = connection
+        self.timer = timer
+        self.since = self.last_attempt = time.monotonic()
+        self.is_said = False
+
+
+class Reachability:
+    def __init__(self, log: ClientLog) -> None:
+        self._log = log
+        # Set while nobody uses the client.
+        self.is_silent = False
+        self._trying: dict[str, _Trying] = {}
+
+    def attempted(self, connection: NodeConnection) -> None:
+        """An attempt to connect begins."""
+        address = connection.node.address
+        found = self._trying.get(address)
+        if found is None:
+            timer = asyncio.get_running_loop().call_later(AFTER_S, self._look, address)
+            self._trying[address] = _Trying(connection, timer)
+        else:
+            found.connection = connection
+            found.last_attempt = time.monotonic()
+
+    def reached(self, connection: NodeConnection) -> None:
+        """A connection is open."""
+        address = connection.node.address
+        found = self._trying.pop(address, None)
+        if found is None:
+            return
+        found.timer.cancel()
+        if found.is_said:
+            seconds = time.monotonic() - found.since
+            text = f"{address} can be reached again, after {seconds:.0f} s"
+            self._log.say(logging.WARNING, "reached", text, address=address)
+
+    def close(self) -> None:
+        for each in self._trying.values():
+            each.timer.cancel()
+        self._trying.clear()
+
+    def _look(self, address: str) -> None:
+        found = self._trying[address]
+        connection = found.connection
+        is_given_up = not connection.is_connecting and time.monotonic() - found.last_attempt > _GIVEN_UP_S
+        if is_given_up or connection.is_closed or self.is_silent:
+            del self._trying[address]
+            return
+        found.is_said = True
+        seconds = time.monotonic() - found.since
+        reason = connection.progress if connection.last_error is None else connection.last_error.reason
+        text = f"{address} has been unreachable for {seconds:.0f} s, still trying: {reason}"
+        self._log.say(logging.WARNING, "unreachable", text, address=address, reason=reason)
+        found.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._look, address)

@@ -1,0 +1,1 @@
+"""Serializers and deserializers of keys and values, Avro and the schema registry."""

@@ -1,0 +1,1 @@
+"""Offsets in ZooKeeper beside Kafka, for groups of old consumers (offsets.storage)."""

@@ -1,0 +1,1 @@
+"""Members of groups: join, sync, heartbeats, leave, and rebalances."""

@@ -1,0 +1,1 @@
+"""Lanes, frontier, retries and commits of the parallel consumer. Pure: no thread, no clock."""

@@ -1,0 +1,1 @@
+"""Status, metrics, health and progress of a running parallel consumer."""

@@ -1,0 +1,135 @@
+"""A parallel consumer's status as Prometheus text: what came, what became of it, and what holds it back.
+
+Owns names and meanings. All is read from one ``Status``, so figures of one scrape belong together. Labels are the group
+and, where it matters, topic and partition: keys and errors are not labels, as they would make series without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from seamark.parallel.observe.status import PartitionStatus, State, Status
+from seamark.prometheus_text import Family
+
+_PREFIX = "seamark_parallel_"
+
+_COUNTERS = {
+    "polled": "Records that were polled.",
+    "done": "Records whose handler was through with them.",
+    "failed": "Handler calls that failed, whatever became of their records.",
+    "retried": "Records that were put back for another attempt.",
+    "skipped": "Records that were left out.",
+    "dead_lettered": "Records that were written to a dead-letter topic.",
+    "spared": "Records not run again because an earlier commit said that they were done.",
+    "late": "Records that ended after their partition had gone; they count no more.",
+    "lost": "Records that at most once had committed and that were dropped with their partition, not done.",
+    "unowned": "Records polled of a partition that was not ours or was going; they were left alone.",
+    "foreign_metadata": "Commits found with metadata of another tool, which was left alone.",
+}
+
+
+def metrics_text(status: Status) -> str:
+    """All families in Prometheus' text format."""
+    parts = (_counters, _gauges, _partitions, _commits, _stalls, _set_aside)
+    return "".join(family for part in parts for family in part(status))
+
+
+def _counters(status: Status) -> Iterator[str]:
+    for name, meaning in _COUNTERS.items():
+        yield _family(f"{name}_total", "counter", meaning, [({"group": status.group}, status.tally.get(name, 0))])
+
+
+def _gauges(status: Status) -> Iterator[str]:
+    group = {"group": status.group}
+    states = [({**group, "state": state.value}, int(state is status.state)) for state in State]
+    yield _family("state", "gauge", "1 for the state that the consumer is in.", states)
+    for name, meaning, value in (
+        ("in_flight_records", "Records that were polled and are not over.", status.in_flight),
+        ("running_calls", "Handler calls under way.", status.running),
+        ("waiting_records", "Records whose turn has not come.", status.waiting),
+        ("retrying_records", "Records that wait for their next attempt.", status.retrying),
+        ("parked_records", "Records that wait for somebody to decide about them.", len(status.parked)),
+        ("held_bytes", "Memory that held records are counted with.", status.held_bytes),
+        ("buffer_bytes", "The limit of held_bytes, above which fetching is paused.", status.buffer_bytes),
+        ("uptime_seconds", "Seconds since the start.", round(status.uptime, 3)),
+        ("assigned_partitions", "Partitions that are ours.", len(status.partitions)),
+    ):
+        yield _family(name, "gauge", meaning, [(group, value)])
+
+
+def _partitions(status: Status) -> Iterator[str]:
+    for name, meaning, samples in (
+        ("position", "The next offset to be polled.", _known(status, lambda each: each.position)),
+        ("frontier", "The first offset that is not safely done.", _known(status, lambda each: each.frontier)),
+        ("committed", "The offset that the group has.", _known(status, lambda each: each.committed)),
+        ("log_end", "Where the log ended when it was last read.", _known(status, lambda each: each.log_end)),
+        ("lag_records", "Offsets between what is safely done and the end of the log.", _known(status, lag_of)),
+        ("partition_in_flight", "Records in flight.", _known(status, lambda each: each.in_flight)),
+        ("partition_paused", "1 while fetching waits for room.", _known(status, lambda each: int(each.is_paused))),
+    ):
+        yield _family(name, "gauge", meaning, samples)
+
+
+def lag_of(partition: PartitionStatus) -> int:
+    """How far a partition is behind; -1 if that is not known."""
+    if partition.log_end < 0 or partition.frontier < 0:
+        return -1
+    return max(0, partition.log_end - partition.frontier)
+
+
+def _commits(status: Status) -> Iterator[str]:
+    group, commits = {"group": status.group}, status.commits
+    answers = [
+        ({**group, "answer": "accepted"}, commits.accepted),
+        ({**group, "answer": "refused"}, commits.refused),
+    ]
+    yield _family("commits_total", "counter", "Partitions in commits, by the answer.", answers)
+    for name, meaning, value in (
+        ("commit_seconds", "How long the last commit took.", commits.last_seconds),
+        ("commit_failing_seconds", "Seconds since commits have failed; 0 while they succeed.", commits.failing_for),
+        ("commit_metadata_length", "Characters that the done-ahead map may take.", commits.metadata_length),
+    ):
+        yield _family(name, "gauge", meaning, [(group, value)])
+
+
+def _stalls(status: Status) -> Iterator[str]:
+    yield _family(
+        "stalled_partitions",
+        "gauge",
+        "Partitions whose frontier has been held back by one record for longer than the stall limit.",
+        [({"group": status.group}, len(status.stalls))],
+    )
+    ages, offsets = [], []
+    for each in status.holding:
+        labels = _labels(status, each.stall.partition.topic, each.stall.partition.partition)
+        ages.append((labels, round(each.stall.age, 3)))
+        offsets.append((labels, each.stall.offset))
+    yield _family("stall_seconds", "gauge", "How long the record at the frontier has held it back.", ages)
+    yield _family("stall_offset", "gauge", "Offset of the record at the frontier.", offsets)
+
+
+def _set_aside(status: Status) -> Iterator[str]:
+    meaning = "Partitions that are not read on, because their next batch cannot be read."
+    yield _family("set_aside_partitions", "gauge", meaning, [({"group": status.group}, len(status.set_aside))])
+    offsets = [
+        (_labels(status, each.partition.topic, each.partition.partition), each.offset) for each in status.set_aside
+    ]
+    yield _family("set_aside_offset", "gauge", "Where the batch begins that cannot be read.", offsets)
+
+
+def _known(status: Status, figure: Callable[[PartitionStatus], int]) -> list[tuple[dict[str, object], float]]:
+    """One sample for each partition of which the figure is known."""
+    samples: list[tuple[dict[str, object], float]] = []
+    for partition, each in status.partitions.items():
+        value = figure(each)
+        if value >= 0:
+            samples.append((_labels(status, partition.topic, partition.partition), value))
+    return samples
+
+
+def _labels(status: Status, topic: str, partition: int) -> dict[str, object]:
+    return {"group": status.group, "topic": topic, "partition": partition}
+
+
+def _family(name: str, kind: str, meaning: str, samples: Sequence[tuple[Mapping[str, object], float]]) -> str:
+    return Family(_PREFIX + name, kind, meaning).add_all(samples).text()

@@ -1,0 +1,1 @@
+"""The thread that drives the core, and what it logs."""

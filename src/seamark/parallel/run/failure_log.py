@@ -1,0 +1,123 @@
+"""Failed attempts and records that are given up, in the log: the first of a kind in full, those that follow as a count.
+
+A kind is what became of the record together with the type of the error. A dependency that is away fails every record;
+a line for each would bury everything else, and no line at all would hide that anything is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from seamark.parallel.core.work import FailedCall, Where, Work
+from seamark.readable_log import readable_logger
+
+_log = readable_logger("seamark.parallel")
+
+# How long the repeats of a kind are counted before they are told.
+INTERVAL_S = 10.0
+
+_OUTCOMES = {
+    Where.RETRYING: "it is tried again",
+    Where.DEAD_LETTERING: "it is written to the dead-letter topic",
+    Where.PARKED: "it is parked",
+    Where.OVER: "it is skipped",
+    Where.WAITING: "its records are run one by one",
+    Where.RUNNING: "its partition has gone, so the next owner runs it",
+}
+# Of a batch, each of whose records has come to this.
+_OUTCOMES_OF_MANY = {
+    **_OUTCOMES,
+    Where.DEAD_LETTERING: "they are written to the dead-letter topic",
+    Where.PARKED: "they are parked",
+    Where.OVER: "they are skipped",
+    Where.RUNNING: "their partition has gone, so the next owner runs them",
+}
+_COMMITTED_BEFORE = "committed before it ran and its partition has gone, so it is lost"
+_AFTER_A_RESTART = "it is not committed and runs again after a restart"
+
+
+@dataclass(slots=True)
+class _Kind:
+    """What came after the first of a kind; ``last`` is the latest of them."""
+
+    due: float
+    count: int = 0
+    last: str = ""
+
+
+class FailureLog:
+    def __init__(self, *, is_at_most_once: bool = False) -> None:
+        self._is_at_most_once = is_at_most_once
+        self._kinds: dict[tuple[str, type[BaseException]], _Kind] = {}
+        self._next_due = math.inf
+
+    def failed(self, call: FailedCall, error: BaseException, now: float, *, is_stopping: bool) -> None:
+        """A handler call failed, and what follows for its records is decided."""
+        what = _place(call.first)
+        if call.count > 1:
+            what += f" and {call.count - 1} more records of its batch"
+        attempt = f" (attempt {call.attempts})" if call.attempts else ""
+        outcome = self._outcome(call, is_stopping=is_stopping)
+        self._say(outcome, error, f"{what} failed{attempt}: {_told(error)}", now, with_stack=True)
+
+    def _outcome(self, call: FailedCall, *, is_stopping: bool) -> str:
+        if is_stopping and call.where is Where.PARKED:
+            return "the consumer stops"
+        if is_stopping and call.where in (Where.RETRYING, Where.WAITING):
+            return _AFTER_A_RESTART
+        if self._is_at_most_once and call.where is Where.RUNNING:
+            return _COMMITTED_BEFORE
+        return (_OUTCOMES if call.count == 1 else _OUTCOMES_OF_MANY)[call.where]
+
+    def dead_letter_written(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+        self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
+
+    def dead_letter_refused(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+        """Told even if the consumer is stopping for another reason, or because it was asked to."""
+        text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
+        self._say(_AFTER_A_RESTART, error, text, now)
+
+    def _say(self, outcome: str, error: BaseException, text: str, now: float, *, with_stack: bool = False) -> None:
+        key = outcome, type(error)
+        kind = self._kinds.get(key)
+        if kind is None:
+            self._kinds[key] = _Kind(now + INTERVAL_S)
+            self._next_due = min(self._next_due, now + INTERVAL_S)
+            _log.warning("%s; %s", text, outcome, exc_info=error if with_stack else None)
+        else:
+            kind.count += 1
+            kind.last = text
+
+    def look(self, now: float) -> None:
+        """Tell the counts that are due. A kind that did not come again is forgotten: the next is told in full."""
+        if now < self._next_due:
+            return
+        for key, kind in list(self._kinds.items()):
+            if now < kind.due:
+                continue
+            self._tell(key, kind)
+            if kind.count:
+                self._kinds[key] = _Kind(now + INTERVAL_S)
+            else:
+                del self._kinds[key]
+        self._next_due = min((kind.due for kind in self._kinds.values()), default=math.inf)
+
+    def close(self) -> None:
+        """Tell what was counted and not told yet."""
+        for key, kind in self._kinds.items():
+            self._tell(key, kind)
+        self._kinds.clear()
+
+    def _tell(self, key: tuple[str, type[BaseException]], kind: _Kind) -> None:
+        if kind.count:
+            outcome, error = key
+            _log.warning("%d more with %s; %s. The last: %s", kind.count, error.__name__, outcome, kind.last)
+
+
+def _place(work: Work) -> str:
+    return f"{work.partition} offset {work.offset}"
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

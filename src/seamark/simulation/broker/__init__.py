@@ -1,0 +1,1 @@
+"""Brokers in the simulated world, and the invariants that they must keep."""

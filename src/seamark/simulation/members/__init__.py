@@ -1,0 +1,1 @@
+"""Members, consumers and applications in the simulated world."""

@@ -1,0 +1,1 @@
+"""The parallel consumer in the simulated world."""

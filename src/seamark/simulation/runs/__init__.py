@@ -1,0 +1,1 @@
+"""Lifetimes: whole runs with faults, drawn from a seed."""

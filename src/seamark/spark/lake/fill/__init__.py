@@ -1,0 +1,1 @@
+"""Jobs that fill the lake."""

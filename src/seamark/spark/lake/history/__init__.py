@@ -1,0 +1,1 @@
+"""Commits and generations of groups over time."""

@@ -1,0 +1,1 @@
+"""The lake's tables: files, manifest, schemas."""

@@ -1,0 +1,248 @@
+"""The options of a query, read and checked as a whole before anything is asked of a broker.
+
+``ReadOptions.of`` takes the mapping that Spark hands over (names in any case, values as texts) and gives one frozen
+object, or a ConfigError that names the option. Options of Spark's Kafka source keep their names and meaning. The
+``kafka.`` settings become a ``ConsumerConfig``; secrets live in there only and never in offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from seamark.client.config.config import ConsumerConfig
+from seamark.errors import HIDDEN, ConfigError
+from seamark.spark.option_names import REFUSED_KAFKA, check_names
+from seamark.spark.read.starting_points import (
+    EARLIEST,
+    LATEST,
+    NOTHING,
+    AtWord,
+    Point,
+    Word,
+    offsets_point,
+    partitions_object,
+    time_point,
+    times_point,
+)
+
+T = TypeVar("T")
+
+# About 70,000 records of 100 bytes: as large as Spark's Arrow batches should be, small enough to hold a few.
+DEFAULT_FETCH_BYTES = 8 << 20
+# What Spark's source waits for minOffsetsPerTrigger at most.
+DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
+_DELAY_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions a query reads: of named topics, of topics that match, or exactly these."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: Mapping[str, tuple[int, ...]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The topics as far as they are named; None for a pattern."""
+        if self.pattern is not None:
+            return None
+        return self.topics if self.partitions is None else tuple(sorted(self.partitions))
+
+    def includes(self, topic: str) -> bool:
+        """Whether the topic is one of the query's. A pattern has to match the whole name, as Java's does."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in (self.names or ())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    client: ConsumerConfig
+    subscription: Subscription
+    starting: Point
+    ending: Point
+    fail_on_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_per_trigger: int | None
+    min_per_trigger: int | None
+    max_trigger_delay_ms: int
+    include_headers: bool
+    group: str | None
+    group_fallback: str
+    on_active_group: str
+    on_topic_recreated: str
+    fetch_bytes: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+        """Check and read; Spark gives the names in lower case."""
+        check_names(given, is_stream=is_stream)
+        take = _Taker({name.lower(): value for name, value in given.items()})
+        group = take("groupId", _text, None)
+        minimum, maximum = take("minOffsetsPerTrigger", _count, None), take("maxOffsetsPerTrigger", _count, None)
+        if minimum is not None and maximum is not None and minimum > maximum:
+            raise ConfigError("minOffsetsPerTrigger", minimum, f"is above maxOffsetsPerTrigger={maximum}")
+        starting = _starting(take, group, is_stream=is_stream)
+        if take.has("groupFallback") and starting != AtWord("group"):
+            raise ConfigError("groupFallback", HIDDEN, "needs startingOffsets=group")
+        if take.has("onActiveGroup") and group is None:
+            raise ConfigError("onActiveGroup", HIDDEN, "needs a groupId to commit to")
+        return cls(
+            client=client_config(take.given),
+            subscription=_subscription(take),
+            starting=starting,
+            ending=_ending(take),
+            fail_on_loss=take("failOnDataLoss", _flag, True),
+            min_partitions=take("minPartitions", _count, None),
+            max_records_per_partition=take("maxRecordsPerPartition", _count, None),
+            max_per_trigger=maximum,
+            min_per_trigger=minimum,
+            max_trigger_delay_ms=take("maxTriggerDelay", _delay, DEFAULT_TRIGGER_DELAY_MS),
+            include_headers=take("includeHeaders", _flag, False),
+            group=group,
+            group_fallback=take("groupFallback", _one_of("earliest", "latest", "fail"), "earliest"),
+            on_active_group=take("onActiveGroup", _one_of("fail", "warn"), "fail"),
+            on_topic_recreated=take("onTopicRecreated", _one_of("fail", "restart"), "fail"),
+            fetch_bytes=take("fetchBytes", _size, DEFAULT_FETCH_BYTES),
+        )
+
+    @property
+    def is_read_committed(self) -> bool:
+        return self.client.isolation_level == "read_committed"
+
+
+class _Taker:
+    """Reads one option by its proper name."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = given
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self.given
+
+    def text(self, name: str) -> str | None:
+        text = self.given.get(name.lower())
+        if text is None and self.has(name):
+            raise ConfigError(name, None, "has no value")
+        return text
+
+    def __call__(self, name: str, read: Callable[[str, str], T], default: T | None) -> T:
+        text = self.text(name)
+        return default if text is None else read(name, text)  # type: ignore[return-value]
+
+
+def client_config(given: Mapping[str, str]) -> ConsumerConfig:
+    """The ``kafka.`` settings among options whose names are in lower case."""
+    settings = {name[len("kafka.") :]: value for name, value in given.items() if name.startswith("kafka.")}
+    for key, reason in REFUSED_KAFKA.items():
+        if key in settings:
+            raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
+    if not settings.get("bootstrap.servers"):
+        raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
+    # Brokers may allow reading by the group's name only; it is not joined and nothing is committed to it.
+    settings.pop("group.id", None)
+    settings.setdefault("client.id", "seamark-spark")
+    try:
+        return ConsumerConfig.from_options({**settings, "allow.auto.create.topics": "false"})
+    except ConfigError as error:
+        raise ConfigError(f"kafka.{error.option}", error.value, error.reason) from None
+
+
+def _subscription(take: _Taker) -> Subscription:
+    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if take.has(name)]
+    if len(chosen) != 1:
+        told = f"both {' and '.join(chosen)} are given" if chosen else "none is given"
+        raise ConfigError("subscribe", HIDDEN, f"say exactly one of subscribe, subscribePattern, assign; {told}")
+    text = take(chosen[0], _text, "")
+    if chosen[0] == "assign":
+        return Subscription(partitions={t: tuple(p) for t, p in partitions_object("assign", text).items()})
+    if chosen[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ConfigError("subscribePattern", text, f"is not a regular expression ({error})") from None
+        return Subscription(pattern=text)
+    topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not topics:
+        raise ConfigError("subscribe", text, "names no topic")
+    return Subscription(topics=topics)
+
+
+def _starting(take: _Taker, group: str | None, *, is_stream: bool) -> Point:
+    # Spark's source lets the more general option win: one time, then times, then offsets.
+    or_latest = take("startingOffsetsByTimestampStrategy", _one_of("error", "latest"), "error") == "latest"
+    point: Point
+    if (text := take.text("startingTimestamp")) is not None:
+        point = time_point("startingTimestamp", text, or_latest=or_latest)
+    elif (text := take.text("startingOffsetsByTimestamp")) is not None:
+        point = times_point("startingOffsetsByTimestamp", text, or_latest=or_latest)
+    elif (text := take.text("startingOffsets")) is not None:
+        words: tuple[Word, ...] = ("earliest", "latest", "group")
+        point = offsets_point("startingOffsets", text, words, forbidden=NOTHING if is_stream else LATEST)
+    else:
+        point = AtWord("latest" if is_stream else "earliest")
+    if point == AtWord("group") and group is None:
+        raise ConfigError("startingOffsets", "group", "needs a groupId whose offsets to start from")
+    if point == AtWord("latest") and not is_stream:
+        raise ConfigError("startingOffsets", "latest", "a batch query from the latest offset would read nothing")
+    return point
+
+
+def _ending(take: _Taker) -> Point:
+    if (text := take.text("endingTimestamp")) is not None:
+        return time_point("endingTimestamp", text, or_latest=True)
+    if (text := take.text("endingOffsetsByTimestamp")) is not None:
+        return times_point("endingOffsetsByTimestamp", text, or_latest=True)
+    if (text := take.text("endingOffsets")) is not None:
+        return offsets_point("endingOffsets", text, ("latest",), forbidden=EARLIEST)
+    return AtWord("latest")
+
+
+def _text(name: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigError(name, text, "is empty")
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ConfigError(name, text, "is true or false")
+    return word == "true"
+
+
+def _count(name: str, text: str) -> int:
+    word = text.strip()
+    if not (word.isascii() and word.isdecimal() and len(word) <= 19) or not 0 < int(word) < 2**63:
+        raise ConfigError(name, text, "is a whole number above 0")
+    return int(word)
+
+
+def _size(name: str, text: str) -> int:
+    size = _count(name, text)
+    if not 1024 <= size <= 512 << 20:
+        raise ConfigError(name, text, "is a number of bytes from 1024 to 536870912")
+    return size
+
+
+def _delay(name: str, text: str) -> int:
+    found = re.fullmatch(r"\s*(\d{1,12})\s*([a-z]+)?\s*", text.lower())
+    unit = None if found is None else _DELAY_UNITS_MS.get(found[2] or "ms")
+    if found is None or unit is None:
+        raise ConfigError(name, text, f"is a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
+    return int(found[1]) * unit
+
+
+def _one_of(*words: str) -> Callable[[str, str], str]:
+    def read(name: str, text: str) -> str:
+        word = text.strip().lower()
+        if word not in words:
+            raise ConfigError(name, text, f"is one of {', '.join(words)}")
+        return word
+
+    return read

@@ -1,0 +1,1 @@
+"""Listening to streaming queries: progress, metrics, commits by the listener."""

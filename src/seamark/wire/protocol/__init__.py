@@ -1,0 +1,1 @@
+"""Kafka's protocol: APIs, headers, frames, error codes, messages."""

@@ -1,0 +1,1 @@
+"""Message schemas, and the encoders and decoders that are compiled from them."""

@@ -1,0 +1,158 @@
+"""The doors to the compiled codecs: one decoder and one encoder per (message class, version), made on first use.
+
+A decoder never reads past its buffer, never takes memory for more elements than the bytes at hand can hold, and raises
+nothing but DecodeError. An encoder raises nothing but EncodeError. Both are pure functions and may be used from any
+thread; two threads that meet at a first use compile twice and keep one result.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
+
+from seamark.errors import EncodeError, OutOfRange, TrailingBytes, UnknownVersion
+from seamark.wire.schema.compile_decoder import decoder_source
+from seamark.wire.schema.compile_encoder import encoder_source
+from seamark.wire.schema.diagnose import explain
+from seamark.wire.schema.schema import Array, Message, Struct
+
+# What one message may hold in all its arrays together. Kafka has no such limit; without one a 100 MB frame of empty
+# structs becomes gigabytes of objects. The largest clusters' metadata stays well below.
+MAX_ELEMENTS = 1 << 22
+
+# (buffer, position, end, elements allowed) -> (message, position behind it)
+Decoder = Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]
+# The same as a generator, which stops behind each element of an array
+DecoderInSteps = Callable[[bytes | memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
+# (message, append) -> None: hands the pieces of the encoding to append, in order
+Encoder = Callable[[Any, Callable[[bytes], None]], None]
+# The same as a generator, which stops behind each element of an array
+EncoderInSteps = Callable[[Any, Callable[[bytes], None]], Iterator[None]]
+
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_decoders_in_steps: dict[tuple[type[Message], int], DecoderInSteps] = {}
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+_encoders_in_steps: dict[tuple[type[Message], int], EncoderInSteps] = {}
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(cls: type[M], buffer: bytes | memoryview, version: int, max_elements: int = MAX_ELEMENTS) -> M:
+    """The message that fills ``buffer`` exactly."""
+    end = len(buffer)
+    message: M
+    message, position = decoder(cls, version)(buffer, 0, end, max_elements)
+    if position != end:
+        raise TrailingBytes(cls.__name__, position, f"{end - position} bytes are left over behind the message")
+    return message
+
+
+def decode_from(
+    cls: type[M], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
+) -> tuple[M, int]:
+    """The message that starts at ``position``, and the position behind it."""
+    result: tuple[M, int] = decoder(cls, version)(buffer, position, len(buffer), max_elements)
+    return result
+
+
+def encode(message: Message, version: int) -> bytes:
+    pieces: list[bytes] = []
+    encode_into(message, version, pieces.append)
+    return b"".join(pieces)
+
+
+def encode_into(message: Message, version: int, append: Callable[[bytes], None]) -> None:
+    """Hand the encoding to ``append`` piece by piece, so that a frame is joined once and not once per layer."""
+    cls = type(message)
+    run = _encoders.get((cls, version)) or encoder(cls, version)
+    try:
+        run(message, append)
+    except EncodeError:
+        raise
+    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise explain(message, version, error) from None
+
+
+def encode_in_steps(message: Message, version: int, append: Callable[[bytes], None]) -> Iterator[None]:
+    """As ``encode_into``, a little with each step, for a message that is too long to be written at one go.
+
+    An array may be anything that has a length and gives as many elements, such as ``lazily`` makes.
+    """
+    cls = type(message)
+    run = _encoders_in_steps.get((cls, version))
+    if run is None:
+        if version not in cls.versions:
+            raise OutOfRange(f"{cls.__name__}.version", version, f"is not one of {cls.versions!r}")
+        source = encoder_source(cls, version, in_steps=True)
+        run = _encoders_in_steps[cls, version] = _build(f"encode_{cls.__name__}_v{version}_in_steps", *source)
+    try:
+        yield from run(message, append)
+    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise explain(message, version, error) from error
+
+
+def decoder(cls: type[Message], version: int) -> Decoder:
+    """The compiled decoder; hot paths keep it instead of asking each time."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        if version not in cls.versions:
+            raise UnknownVersion(cls.__name__, 0, f"version {version} is not one of {cls.versions!r}")
+        found = _decoders[cls, version] = _build(f"decode_{cls.__name__}_v{version}", *decoder_source(cls, version))
+    return found
+
+
+def decode_in_steps(
+    cls: type[Message], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
+) -> Generator[None, None, Message]:
+    """As ``decode_from``, a little with each step, for a message that is too long to be read at one go."""
+    found = _decoders_in_steps.get((cls, version))
+    if found is None:
+        source = decoder_source(cls, version, in_steps=True)
+        found = _decoders_in_steps[cls, version] = _build(f"decode_{cls.__name__}_v{version}_in_steps", *source)
+    message: Message
+    message, _ = yield from found(buffer, position, len(buffer), max_elements)
+    return message
+
+
+def encoder(cls: type[Message], version: int) -> Encoder:
+    found = _encoders.get((cls, version))
+    if found is None:
+        if version not in cls.versions:
+            raise OutOfRange(f"{cls.__name__}.version", version, f"is not one of {cls.versions!r}")
+        found = _encoders[cls, version] = _build(f"encode_{cls.__name__}_v{version}", *encoder_source(cls, version))
+    return found
+
+
+def compile_constructor(cls: type[Struct]) -> None:
+    """Give ``cls`` its own keyword constructor, in place of the one that called this."""
+    names: dict[str, Any] = {"UNSET": _UNSET}
+    parameters, lines = [], []
+    for number, f in enumerate(cls.fields):
+        if isinstance(f.kind, Array) and f.default is not None:
+            parameters.append(f"{f.name}=UNSET")
+            lines.append(f"    self.{f.name} = [] if {f.name} is UNSET else {f.name}")
+        elif isinstance(f.default, type):
+            names[f"make{number}"] = f.default
+            parameters.append(f"{f.name}=UNSET")
+            lines.append(f"    self.{f.name} = make{number}() if {f.name} is UNSET else {f.name}")
+        else:
+            names[f"default{number}"] = f.default
+            parameters.append(f"{f.name}=default{number}")
+            lines.append(f"    self.{f.name} = {f.name}")
+    head = f"def __init__(self, *, {''.join(p + ', ' for p in parameters)}unknown_tags=()):"
+    source = "\n".join([head, *lines, "    self.unknown_tags = unknown_tags"])
+    cls.__init__ = _build("__init__", source, names)  # type: ignore[method-assign]
+
+
+_UNSET = object()
+
+
+def _build(name: str, source: str, names: dict[str, Any]) -> Any:
+    """Run generated source that defines one function; nothing in it comes from outside this package."""
+    code = compile(source, f"<seamark {name}>", "exec")
+    exec(code, names)  # noqa: S102
+    for value in (names.get("decode"), names.get("encode"), names.get(name)):
+        if callable(value):
+            return value
+    raise AssertionError(name)
