@@ -64,7 +64,7 @@ BUGS = (
         "a SyncGroup is answered before the assignment is stored",
     ),
     Bug(
-        "coordinator/storing/pending.py",
+        "coordinator/storing/settling.py",
         "    if ticket != state.oldest_ticket:",
         "    if ticket < state.oldest_ticket:",
         "acknowledgements are applied in the order they come",

@@ -1,4 +1,4 @@
-"""Appends under way: what happens when the log acknowledges, refuses or delays them.
+"""How an append is settled: what happens when the log acknowledges, refuses or delays it.
 
 An append is settled once, by ``stored`` or by ``failed`` with a definite code. A timeout (F9) is not an outcome: the
 request is answered COORDINATOR_NOT_AVAILABLE, the append stays open, and a late acknowledgement still makes its
@@ -8,12 +8,10 @@ records count. Fetches that require stable offsets wait on the newest append of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from seamark.coordinator.effects import Effects
 from seamark.coordinator.membership.members import NEVER_MS
-from seamark.coordinator.shard_state import ShardState
-from seamark.coordinator.storing.records import Record
+from seamark.coordinator.shard_state import Pending, ShardState
 from seamark.coordinator.storing.replay import replay
 from seamark.wire.protocol.error_codes import ErrorCode
 
@@ -33,43 +31,6 @@ _TRANSLATIONS = {
 def translate_append_error(code: ErrorCode) -> ErrorCode:
     """The code a member gets for a code the log gave."""
     return _TRANSLATIONS.get(code, code)
-
-
-class Waiter(Protocol):
-    """A request that waits for an append of someone else."""
-
-    deadline_ms: int
-
-    def release(self, state: ShardState, effects: Effects) -> None:
-        """The append is settled."""
-
-    def give_up(self, effects: Effects) -> None:
-        """The deadline has passed, or the shard is unloaded."""
-
-
-class Pending:
-    """One append under way. Subclasses say what follows; the records are replayed before ``on_stored`` is called."""
-
-    __slots__ = ("decided_ms", "is_acknowledged", "is_late", "records", "waiters")
-
-    def __init__(self, records: list[Record], decided_ms: int) -> None:
-        self.records = records
-        self.decided_ms = decided_ms
-        self.is_acknowledged = False
-        self.is_late = False
-        self.waiters: list[Waiter] | None = None
-
-    def on_stored(self, state: ShardState, now_ms: int, effects: Effects) -> None:
-        """The records are stored and replayed. After a timeout the request is already answered."""
-
-    def on_failed(self, state: ShardState, code: ErrorCode, now_ms: int, effects: Effects) -> None:
-        """The records are not in the log and never will be; ``code`` is already translated."""
-
-    def on_late(self, state: ShardState, code: ErrorCode, now_ms: int, effects: Effects) -> None:
-        """The commit timeout has passed; the records may still become stored."""
-
-    def on_unloaded(self, code: ErrorCode, effects: Effects) -> None:
-        """The shard is given up; answer what waits here, if it is not answered yet."""
 
 
 def settle_stored(state: ShardState, ticket: int, now_ms: int, effects: Effects) -> None:
