@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from struct import Struct
 from typing import Any
 
 from seamark.errors import BadValue, DecodeError
@@ -24,14 +23,17 @@ from seamark.storage.open_files import OpenFiles
 from seamark.storage.scan import scan_segment
 from seamark.wire.records.compression import DEFAULT_MAX_DECOMPRESSED, Codec, Unfolded
 from seamark.wire.records.crc32c import crc32c
-from seamark.wire.records.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, batch_end, read_header
+from seamark.wire.records.record_batch import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    OFFSETS_AND_TIME,
+    BatchHeader,
+    batch_end,
+    read_header,
+)
 from seamark.wire.records.record_skim import skim_records
 
 logger = readable_logger("seamark.storage")
-
-# Base offset, batch length, last offset delta and largest timestamp.
-_PLACE = Struct(">qi11xi8xq")
-
 
 # Records that are looked at before others get their turn.
 _RECORDS_PER_STEP = 200
@@ -340,7 +342,7 @@ class Segment:
         if end_offset < self.next_offset:
             last = min(last, max(bisect_right(blocks.offsets, end_offset) - 1, first))
         content, damage = self._read_sound_blocks(first, last, max_bytes if is_first else None)
-        unpack = _PLACE.unpack_from
+        unpack = OFFSETS_AND_TIME.unpack_from
         size = len(content)
         start = 0
         if offset > blocks.offsets[first]:
@@ -380,7 +382,7 @@ class Segment:
         if timestamp_ms > self.max_timestamp_ms:
             return None
         blocks = self.blocks
-        unpack = _PLACE.unpack_from
+        unpack = OFFSETS_AND_TIME.unpack_from
         for number in range(bisect_left(blocks.latest_ms, timestamp_ms), len(blocks)):
             content = self.read_blocks(number, number)
             position = 0
@@ -408,7 +410,7 @@ class Segment:
             content = self.read_blocks(number, number)
             position = 0
             while position < len(content):
-                base, length, delta, largest = _PLACE.unpack_from(content, position)
+                base, length, delta, largest = OFFSETS_AND_TIME.unpack_from(content, position)
                 if base + delta >= from_offset and largest >= 0 and (best is None or largest > best[1]):
                     for seen in self._timestamps(content, position, blocks.positions[number]):
                         if not isinstance(seen, tuple):

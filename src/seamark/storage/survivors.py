@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from struct import Struct
 from typing import Any
 
 from seamark.errors import BadValue, DecodeError, OverLimit
@@ -29,19 +28,17 @@ from seamark.wire.records.record_batch import (
     INT64_MIN,
     LENGTH_OVERHEAD,
     NO_TIMESTAMP,
+    OFFSETS_AND_COUNT,
     BatchHeader,
     read_header,
     read_outline,
 )
 from seamark.wire.records.record_skim import skim_records
 from seamark.wire.records.record_walk import MAX_RECORDS
-from seamark.wire.records.record_writer import replace_records
-from seamark.wire.records.varints import encode_varint
+from seamark.wire.records.record_writer import replace_records, restamped_start
 
 logger = readable_logger("seamark.storage")
 
-# Base offset, batch length, attributes, last offset delta and record count.
-_DECIDE = Struct(">qi9xhi30xi")
 # Records that are looked at before others get their turn.
 _SLICE = 200
 # Bytes that are copied before others get theirs.
@@ -74,7 +71,7 @@ class Survivors:
         """
         position = 0
         kept = self.kept
-        unpack = _DECIDE.unpack_from
+        unpack = OFFSETS_AND_COUNT.unpack_from
         # A batch's tombstones matter only when there are any at all.
         tombstones = self._tombstones
         while position < len(content):
@@ -97,7 +94,7 @@ class Survivors:
         stays = _key_not_in(self._latest)
         position = 0
         while position < len(content):
-            _, length, attributes, _, _ = _DECIDE.unpack_from(content, position)
+            _, length, attributes, _, _ = OFFSETS_AND_COUNT.unpack_from(content, position)
             end = position + length + LENGTH_OVERHEAD
             if attributes & UNTOUCHABLE:
                 yield content[position:end], False
@@ -210,10 +207,7 @@ class Survivors:
             if later_ms:
                 if not INT64_MIN <= time_delta + later_ms <= INT64_MAX:
                     raise BadValue("timestamp_delta", begin, "it does not fit an int64 when a delete horizon is set")
-                stamp = encode_varint(time_delta + later_ms)
-                chosen += encode_varint(1 + len(stamp) + end - offset_at)
-                chosen.append(records[attributes_at])
-                chosen += stamp
+                chosen += restamped_start(records[attributes_at], time_delta + later_ms, end - offset_at)
                 begin = offset_at
             while end - begin > _COPIED_AT_ONCE:
                 chosen += records[begin : begin + _COPIED_AT_ONCE]

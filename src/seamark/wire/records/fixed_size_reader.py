@@ -2,7 +2,7 @@
 
 Such records have every field at the same place, so one ``struct`` takes all of them apart in compiled code. Whether
 they really are alike is seen from their columns of lengths and offset deltas; if not, the answer is that none are, and
-the general loop goes on record by record.
+``fast_reader`` goes on record by record.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from functools import lru_cache
 from itertools import repeat
 from struct import Struct
 
-from seamark.client.records import Record
-from seamark.topic_partition import TopicPartition
 from seamark.wire.records.record_batch import BatchHeader
+from seamark.wire.records.record_cursor import MakeRecord, R
 from seamark.wire.records.varints import small_varints
 
 # Fewer are not worth a struct.
@@ -55,9 +54,17 @@ def _row(*widths: int) -> Struct:
     return Struct("{}sx{}s{}s1s{}s{}s{}sB".format(*widths))
 
 
-def read_alike(
-    content: bytes, begin: int, end: int, delta: int, left: int, header: BatchHeader, partition: TopicPartition
-) -> list[Record]:
+def read_fixed_size(
+    content: bytes,
+    begin: int,
+    end: int,
+    delta: int,
+    left: int,
+    header: BatchHeader,
+    make: MakeRecord[R],
+    topic: str,
+    partition: int,
+) -> list[R]:
     """The records behind the one from ``begin`` to ``end`` that are like it, as far as ``delta`` keeps its width.
 
     All of them, or none.
@@ -87,7 +94,6 @@ def read_alike(
     elapsed = list(map(_elapsed, times))
     if None in elapsed:
         return []
-    topic, index = partition
     first = header.base_offset + delta + 1
     base = header.base_timestamp_ms
     stamps: Iterable[int] = repeat(header.max_timestamp_ms)
@@ -95,9 +101,9 @@ def read_alike(
         stamps = [base + each for each in elapsed]  # type: ignore[operator]
     return list(
         map(
-            Record,
+            make,
             repeat(topic),
-            repeat(index),
+            repeat(partition),
             range(first, first + count),
             repeat(None) if shape.key_size == b"\x01" else keys,
             repeat(None) if shape.value_size == b"\x01" else values,

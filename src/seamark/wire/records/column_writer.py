@@ -1,7 +1,7 @@
-"""How the records of a batch become bytes: all at once when the batch is sent, by columns where the records allow it.
+"""A producer's records become bytes: all at once when their batch is sent, by columns where the records allow it.
 
-Adding a record to a batch must be cheap, so a batch only collects keys, values and times; here they are written in
-Kafka's record format with offsets 0, 1, 2, … in the batch. Records that differ only in their contents, without headers
+Adding a record to a batch must be cheap, so a producer only collects keys, values and times; here they are written with
+offsets 0, 1, 2, … in the batch. Records that differ only in their contents, without headers
 and nulls, are written by whole columns, run by run of equal times; all others one by one. Both write the same bytes.
 
 Until then a record counts with ``record_bound`` bytes, which is never less than it will take.
@@ -16,7 +16,6 @@ from functools import lru_cache
 from itertools import accumulate
 from operator import add
 
-from seamark.errors import EncodeError
 from seamark.wire.records.varints import encode_varint, small_varints
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -89,22 +88,6 @@ class Values:
 def headers_size(headers: Headers) -> int:
     """An upper bound for the encoded headers, their count not included."""
     return sum(10 + 4 * len(name) + (0 if value is None else len(value)) for name, value in headers)
-
-
-def encode_headers(headers: Headers) -> bytes:
-    parts = [encode_varint(len(headers))]
-    for name, value in headers:
-        if not isinstance(name, str):
-            raise EncodeError("header key", name, "it must be text")
-        text = name.encode()
-        parts += (encode_varint(len(text)), text)
-        if value is None:
-            parts.append(_NULL)
-        elif isinstance(value, bytes | bytearray | memoryview):
-            parts += (encode_varint(len(value)), bytes(value))
-        else:
-            raise EncodeError("header value", value, "it must be bytes or None")
-    return b"".join(parts)
 
 
 def encode_each(
