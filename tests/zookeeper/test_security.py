@@ -9,8 +9,8 @@ import pytest
 from seamark.errors import ConfigError
 from seamark.stores import StoredOffset, ZookeeperStore
 from seamark.stores.errors import StoreRefused, StoreUnavailable
-from seamark.stores.zookeeper_security import from_properties
 from seamark.topic_partition import TopicPartition
+from seamark.zookeeper.security import from_properties
 from tests.support.secured_zookeeper import KEY_PASSWORD, PASSWORD, USER, SecuredZookeeper
 
 GROUP = "old"

@@ -12,9 +12,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from seamark.errors import ConfigError
-from seamark.stores import BadOffset, StoredOffset, ZookeeperStore, zookeeper_multi_read, zookeeper_writes
+from seamark.stores import BadOffset, StoredOffset, ZookeeperStore
 from seamark.stores.errors import StoreRefused, StoreUnavailable
 from seamark.topic_partition import TopicPartition
+from seamark.zookeeper import multi_read, writes
 from tests.support.proxy import Proxy
 
 T0, T1, T2 = (TopicPartition("orders", index) for index in range(3))
@@ -153,14 +154,14 @@ def test_one_node_that_may_not_be_written_costs_no_other(zookeeper_connect, stor
 def test_nodes_that_come_and_go_while_many_are_written_are_written_all_the_same(client, store, monkeypatch):
     wanted = {TopicPartition("t", index): StoredOffset(index) for index in range(200)}
     store.write("g", {partition: StoredOffset(0) for partition in list(wanted)[:100]})
-    looked = zookeeper_writes.read_each
+    looked = writes.read_each
 
     def look_and_interfere(*arguments):
         yield from looked(*arguments)
         client.delete("/consumers/g/offsets/t/5")
         client.create("/consumers/g/offsets/t/150", b"0")
 
-    monkeypatch.setattr(zookeeper_writes, "read_each", look_and_interfere)
+    monkeypatch.setattr(writes, "read_each", look_and_interfere)
     assert all(error is None for error in store.write("g", wanted).values())
     monkeypatch.undo()
     assert store.read("g").good == wanted
@@ -169,7 +170,7 @@ def test_nodes_that_come_and_go_while_many_are_written_are_written_all_the_same(
 def test_a_server_that_cannot_read_many_at_once_is_read_one_by_one(store, monkeypatch):
     wanted = {TopicPartition("t", index): StoredOffset(index) for index in range(200)}
     # What servers before 3.6 answer to a request that they do not know: an error, and the end of the session.
-    monkeypatch.setattr(zookeeper_multi_read.MultiRead, "type", 4711)
+    monkeypatch.setattr(multi_read.MultiRead, "type", 4711)
     assert all(error is None for error in store.write("g", wanted).values())
     assert store.read("g").good == wanted
     assert dict(store.read_many(["g", "nobody"]))["g"].good == wanted

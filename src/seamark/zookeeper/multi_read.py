@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from seamark.stores.zookeeper_session import ZookeeperSession
+from seamark.zookeeper.session import ZookeeperSession
 
 # A server takes requests of up to a megabyte; answers of offsets are a hundred bytes each.
 _NODES_AT_ONCE = 64

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from seamark.errors import SeamarkError
 from seamark.stores.errors import StoreRefused, StoreUnavailable
-from seamark.stores.zookeeper_multi_read import read_each
-from seamark.stores.zookeeper_session import ZookeeperSession
+from seamark.zookeeper.multi_read import read_each
+from seamark.zookeeper.session import ZookeeperSession
 
 # Below this, looking first costs more than it saves.
 _MANY = 16

@@ -5,9 +5,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
 from kazoo.security import make_digest_acl
 
-from seamark.stores import zookeeper_multi_read
-from seamark.stores.zookeeper_multi_read import read_each
-from seamark.stores.zookeeper_session import ZookeeperSession
+from seamark.zookeeper import multi_read
+from seamark.zookeeper.multi_read import read_each
+from seamark.zookeeper.session import ZookeeperSession
 
 
 def shown(answers):
@@ -33,9 +33,9 @@ def test_many_nodes_are_read_at_once_and_one_by_one_alike(zookeeper, zookeeper_c
         assert shown(read_each(session, paths, lambda path: path)) == wanted
         assert shown(read_each(session, [], lambda path: path)) == []
         # A server that knows no such request refuses it; 99 is none.
-        monkeypatch.setattr(zookeeper_multi_read.MultiRead, "type", 99)
+        monkeypatch.setattr(multi_read.MultiRead, "type", 99)
         refused = session.client.handler.async_result()
-        session.client._call(zookeeper_multi_read.MultiRead(["/"]), refused)
+        session.client._call(multi_read.MultiRead(["/"]), refused)
         with pytest.raises(UnimplementedError):
             refused.get(10)
         assert shown(read_each(session, paths, lambda path: path)) == wanted

@@ -10,17 +10,21 @@ Kazoo is imported when a session is made; its calls never run on an event loop's
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.errors import ClosedError, ConfigError, MissingExtra
+from seamark.readable_log import readable_logger
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
-from seamark.stores.zookeeper_security import checked_sasl, checked_tls
-from seamark.stores.zookeeper_trouble import Trouble
+from seamark.zookeeper.security import checked_sasl, checked_tls
+
+if TYPE_CHECKING:
+    from kazoo.handlers.threading import SequentialThreadingHandler
 
 # Requests under way in a session: enough that neither side waits for the other. Kazoo wakes its thread with a byte for
 # each into a pipe of about 270, which nobody empties while there is no connection: more would block for good.
@@ -29,6 +33,10 @@ _PAUSE_S = 0.05
 _SESSION_S = 10.0
 # For ever, and soon: whoever waits has a timeout of his own.
 _RECONNECT = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
+
+# Where kazoo tells of every attempt to connect; without a handler of its own Python would print that on stderr.
+_log = readable_logger("seamark.zookeeper")
+_log.addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 
@@ -59,7 +67,7 @@ class ZookeeperSession:
         self._lock = threading.Lock()
         self._client: Any = None
         # Of the client that was started last.
-        self._trouble: Trouble
+        self._complaints: Complaints
         self._is_closed = False
         # Whether the server can be asked for many nodes at once; None until it was tried.
         self.reads_many: bool | None = None
@@ -92,8 +100,8 @@ class ZookeeperSession:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
 
-        trouble = self._trouble = Trouble()
-        options: dict[str, Any] = {"handler": trouble.threads(), "logger": trouble.logger, **self._tls}
+        complaints = self._complaints = Complaints()
+        options: dict[str, Any] = {"handler": complaints.threads(), "logger": complaints.logger, **self._tls}
         if self._digest is not None:
             from kazoo.security import CREATOR_ALL_ACL
 
@@ -114,13 +122,13 @@ class ZookeeperSession:
 
     def _refusal(self, client: Any) -> StoreRefused | None:
         """Why the client tries no more, if that is so."""
-        end = self._trouble.end
+        end = self._complaints.end
         if client.client_state == "AUTH_FAILED" or isinstance(end, self._unsigned):
             return StoreRefused(self.name, "the server does not accept who we are")
         return None if end is None else StoreRefused(self.name, f"the session ended: {_told(end)}")
 
     def _unavailable(self, what: str) -> StoreUnavailable:
-        return StoreUnavailable(self.name, f"{what} ({self._trouble.last})" if self._trouble.last else what)
+        return StoreUnavailable(self.name, f"{what} ({self._complaints.last})" if self._complaints.last else what)
 
     def each(self, ask: Callable[[Any, T], Any], questions: Iterable[T]) -> Iterator[tuple[T, Any]]:
         """Ask about each with ``ask(client, question)``, which returns kazoo's asynchronous result.
@@ -206,6 +214,46 @@ class ZookeeperSession:
             client, self._client = self._client, None
         if client is not None:
             _end(client)
+
+
+class Complaints(logging.Handler):
+    """Why a kazoo client has no connection: its last complaint, and the error that ended its thread.
+
+    Kazoo tells its log and goes on trying; an answer that it does not expect while it signs in ends its thread with a
+    traceback on stderr, and whoever waits for a connection waits in vain. So this listens to one client, through the
+    logger and the handler of threads that the client is given.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+        self.end: BaseException | None = None
+        self.logger = logging.Logger(_log.name)
+        self.logger.parent = _log
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage()
+        # Told after the complaint, and says less.
+        if said != "Transition to CONNECTING":
+            self.last = said
+
+    def threads(self) -> SequentialThreadingHandler:
+        from kazoo.handlers.threading import SequentialThreadingHandler
+
+        complaints = self
+
+        class NotingThreads(SequentialThreadingHandler):  # type: ignore[misc]
+            def spawn(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+                return super().spawn(complaints.noting, func, *args, **kwargs)
+
+        return NotingThreads()
+
+    def noting(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        try:
+            func(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever ends the thread is what has to be told
+            self.end = error
 
 
 def check_connect(connect: str) -> str:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from seamark.errors import ConfigError
 from seamark.stores.contract import LARGEST_OFFSET, BadOffset, StoredOffset
-from seamark.stores.zookeeper_nodes import offset_text, partition_path, read_offset, read_partition, why_not_a_node
-from seamark.stores.zookeeper_session import check_connect
+from seamark.zookeeper.nodes import offset_text, partition_path, read_offset, read_partition, why_not_a_node
+from seamark.zookeeper.session import check_connect
 
 
 # covers: G3

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from seamark.errors import SeamarkError
-from seamark.stores import zookeeper_nodes as nodes
 from seamark.stores.contract import BadOffset, GroupOffsets, GroupWrite, Outcomes, StoredOffset, in_batches, is_offset
 from seamark.stores.errors import StoreRefused
-from seamark.stores.zookeeper_multi_read import read_each
-from seamark.stores.zookeeper_session import ZookeeperSession
-from seamark.stores.zookeeper_writes import Node, attempt_each, put_each
 from seamark.topic_partition import TopicPartition
+from seamark.zookeeper import nodes
+from seamark.zookeeper.multi_read import read_each
+from seamark.zookeeper.session import ZookeeperSession
+from seamark.zookeeper.writes import Node, attempt_each, put_each
 
 # Groups whose nodes are listed together; their offsets are read behind one another all the same.
 _GROUPS_AT_ONCE = 256
