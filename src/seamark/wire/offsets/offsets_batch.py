@@ -12,7 +12,7 @@ from itertools import repeat
 from struct import Struct
 from typing import Any
 
-from seamark.wire.offsets.offset_commit_records import KEY_VERSION, NO_EXPIRY, VALUE_VERSION
+from seamark.wire.offsets.records import KEY_VERSION, NO_EXPIRY, VALUE_VERSION
 from seamark.wire.protocol.template import gaps_between
 from seamark.wire.records.compression import Codec, compress
 from seamark.wire.records.record_batch import HEADER_BYTES

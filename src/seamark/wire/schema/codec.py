@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from seamark.errors import EncodeError, OutOfRange, TrailingBytes, UnknownVersion
+from seamark.errors import EncodeError, OutOfRange, TrailingBytes, Truncated, UnknownVersion
 from seamark.wire.schema.compile_decoder import decoder_source
 from seamark.wire.schema.compile_encoder import encoder_source
 from seamark.wire.schema.diagnose import explain
@@ -34,6 +34,10 @@ _decoders: dict[tuple[type[VersionedStruct], int], Decoder] = {}
 _decoders_in_steps: dict[tuple[type[VersionedStruct], int], DecoderInSteps] = {}
 _encoders: dict[tuple[type[VersionedStruct], int], Encoder] = {}
 _encoders_in_steps: dict[tuple[type[VersionedStruct], int], EncoderInSteps] = {}
+
+# Stored keys and values have their version in front.
+_VERSION = struct.Struct(">h")
+VERSION_BYTES = _VERSION.size
 
 M = TypeVar("M", bound=VersionedStruct)
 
@@ -122,6 +126,33 @@ def encoder(cls: type[VersionedStruct], version: int) -> Encoder:
             raise OutOfRange(f"{cls.__name__}.version", version, f"is not one of {cls.versions!r}")
         found = _encoders[cls, version] = _build(f"encode_{cls.__name__}_v{version}", *encoder_source(cls, version))
     return found
+
+
+def encode_versioned(message: VersionedStruct, version: int) -> bytes:
+    """A stored key or value: the message with its 16-bit version in front."""
+    pieces: list[bytes] = []
+    # The encoder knows the allowed versions, so it runs before the version is packed.
+    encode_into(message, version, pieces.append)
+    return _VERSION.pack(version) + b"".join(pieces)
+
+
+def decode_versioned(cls: type[M], stored: bytes | memoryview) -> tuple[M, int]:
+    """The message that fills ``stored`` exactly behind its version, and that version."""
+    version = version_of(stored, cls.__name__)
+    if version not in cls.versions:
+        raise UnknownVersion(f"{cls.__name__}.version", 0, f"version {version} is not one of {cls.versions!r}")
+    message, position = decode_from(cls, stored, VERSION_BYTES, version)
+    if position != len(stored):
+        raise TrailingBytes(cls.__name__, position, f"{len(stored) - position} bytes are left over behind the message")
+    return message, version
+
+
+def version_of(stored: bytes | memoryview, name: str) -> int:
+    """The number in front; ``name`` says in the error what is too short to have one."""
+    if len(stored) < VERSION_BYTES:
+        raise Truncated(f"{name}.version", 0, f"needs {VERSION_BYTES} bytes, {len(stored)} are left")
+    version: int = _VERSION.unpack_from(stored)[0]
+    return version
 
 
 def _build(name: str, source: str, names: dict[str, Any]) -> Any:

@@ -1,26 +1,32 @@
-"""The record of one committed offset in ``__consumer_offsets``: its key, and its value in versions 0 to 4.
+"""The records of ``__consumer_offsets`` that classic groups have: a committed offset, and a group with its members.
 
-v0 offset, metadata, commit time · v1 adds an expiry time (and is still what a commit with a retention time is stored
-as) · v2 drops it again · v3 adds the leader epoch · v4 is flexible and may carry the topic id as tag 0. Keys of
-version 0 and 1 have the same fields; version 1 is what every broker since 0.8.2 writes.
+A committed offset, in versions 0 to 4 of its value: v0 offset, metadata, commit time · v1 adds an expiry time (and is
+still what a commit with a retention time is stored as) · v2 drops it again · v3 adds the leader epoch · v4 is flexible
+and may carry the topic id as tag 0. Keys of version 0 and 1 have the same fields; version 1 is what every broker since
+0.8.2 writes. A broker writes and reads one of these per committed partition, so the newest forms have hand-written
+code. It only takes the plain case and hands everything else, wrong values included, to the compiled codecs: both always
+give the same result.
 
-A broker writes and reads one of these per committed partition, so the newest forms have hand-written code. It only
-takes the plain case and hands everything else, wrong values included, to the compiled codecs: both always give the
-same result.
+A group: who its members are, and what each was given. v1 adds the rebalance timeout · v2 the time of the last state
+change · v3 the instance id of static members · v4 is flexible. Version 3 is what Kafka writes since 2.3, 4.3 included.
+A group without members has no protocol and no leader.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
+from seamark.wire.schema.codec import decode_versioned, encode_versioned
 from seamark.wire.schema.primitives import MAX_STRING, SMALL, SMALL_VARINTS
-from seamark.wire.schema.schema import ZERO_UUID, Message, field, int32, int64, string, uuid
-from seamark.wire.schema.versioned import decode_versioned, encode_versioned
+from seamark.wire.schema.schema import ZERO_UUID, Message, Struct, array, bytes_, field, int32, int64, string, uuid
 
 KEY_VERSION = 1
 VALUE_VERSION = 4
 EXPIRING_VALUE_VERSION = 1
+GROUP_KEY_VERSION = 2
+GROUP_VALUE_VERSION = 3
 
 # A topic's count of partitions is an int32, so its last partition has at most this number.
 LARGEST_PARTITION = 2**31 - 2
@@ -170,3 +176,66 @@ def decode_offset_commit_value(value: bytes) -> tuple[OffsetCommitValue, int]:
     except _NOT_PLAIN:
         pass
     return decode_versioned(OffsetCommitValue, value)
+
+
+class GroupMetadataKey(Message, versions="2"):
+    group: str = field(string)
+
+
+class MemberMetadata(Struct):
+    """``subscription`` and ``assignment`` are opaque here; ``protocol.consumer_protocol`` reads consumers' ones."""
+
+    member_id: str = field(string)
+    group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = field(string)
+    client_host: str = field(string)
+    rebalance_timeout: int = field(int32, versions="1+", default=-1, ignorable=True)
+    session_timeout: int = field(int32)
+    subscription: bytes = field(bytes_)
+    assignment: bytes = field(bytes_)
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    """Timeouts and times are in milliseconds; ``current_state_timestamp`` is -1 where the version has none."""
+
+    protocol_type: str = field(string)
+    generation: int = field(int32)
+    protocol: str | None = field(string, nullable="0+")
+    leader: str | None = field(string, nullable="0+")
+    current_state_timestamp: int = field(int64, versions="2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = field(array(MemberMetadata))
+
+
+def group_metadata_key(group: str) -> bytes:
+    return encode_versioned(GroupMetadataKey(group=group), GROUP_KEY_VERSION)
+
+
+def group_metadata_value(
+    *,
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    current_state_timestamp: int,
+    members: Sequence[MemberMetadata],
+    version: int = GROUP_VALUE_VERSION,
+) -> bytes:
+    """The value as Kafka 4.3 stores it; in another ``version``, the fields that one lacks are left out."""
+    value = GroupMetadataValue(
+        protocol_type=protocol_type,
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        current_state_timestamp=current_state_timestamp,
+        members=list(members),
+    )
+    return encode_versioned(value, version)
+
+
+def decode_group_metadata_key(key: bytes) -> str:
+    return decode_versioned(GroupMetadataKey, key)[0].group
+
+
+def decode_group_metadata_value(value: bytes) -> tuple[GroupMetadataValue, int]:
+    """The group, and the version it was stored in."""
+    return decode_versioned(GroupMetadataValue, value)
