@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError
-from seamark.storage.filesystem import File, Filesystem, remove_if_there
-from seamark.storage.index import SegmentContents
-from seamark.storage.names import DAMAGED, INDEX, LOG
-from seamark.storage.scan import holds_sound_batch
+from seamark.storage.files.filesystem import File, Filesystem, remove_if_there
+from seamark.storage.files.names import DAMAGED, INDEX, LOG
+from seamark.storage.segments.index import SegmentContents
+from seamark.storage.segments.scan import holds_sound_batch
 from seamark.wire.records.record_batch import HEADER_BYTES
 
 logger = readable_logger("seamark.storage")

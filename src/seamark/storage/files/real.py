@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from seamark.storage.errors import StorageFailed, translate, translated
-from seamark.storage.filesystem import Bytes
+from seamark.storage.files.filesystem import Bytes
 
 # A link in place of a file is refused: whoever may put one into the directory must not choose what is written to.
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seamark.readable_log import readable_logger
-from seamark.storage.checkpoint import Checkpoint, write_checkpoint
 from seamark.storage.errors import StorageFailed
-from seamark.storage.filesystem import Filesystem, remove_if_there
-from seamark.storage.names import CLEAN_SHUTDOWN_FILE
-from seamark.storage.segments import Segments
+from seamark.storage.files.filesystem import Filesystem, remove_if_there
+from seamark.storage.files.names import CLEAN_SHUTDOWN_FILE
+from seamark.storage.recovery.checkpoint import Checkpoint, write_checkpoint
+from seamark.storage.segments.segments import Segments
 
 logger = readable_logger("seamark.storage")
 

@@ -19,7 +19,7 @@ from typing import Any
 from seamark.errors import BadValue, DecodeError, OverLimit
 from seamark.readable_log import readable_logger
 from seamark.storage.aside import Aside, Pauses, unfolded_aside
-from seamark.storage.key_map import UNTOUCHABLE, KeyMap
+from seamark.storage.compaction.key_map import UNTOUCHABLE, KeyMap
 from seamark.wire.records.compression import LARGE_BYTES, Codec, Unfolded
 from seamark.wire.records.record_batch import (
     DELETE_HORIZON,

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from seamark.storage.errors import TooManyOpenFiles
-from seamark.storage.filesystem import File, Filesystem
+from seamark.storage.files.filesystem import File, Filesystem
 
 
 class Holder(Protocol):

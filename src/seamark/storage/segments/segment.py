@@ -16,11 +16,11 @@ from seamark.errors import BadValue, DecodeError
 from seamark.readable_log import readable_logger
 from seamark.storage.aside import Aside, Pauses, unfolded_aside
 from seamark.storage.errors import CorruptBatch, MissingFile, StorageFailed
-from seamark.storage.filesystem import File, Filesystem, read_whole
-from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
-from seamark.storage.names import INDEX, LOG, segment_file
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.scan import scan_segment
+from seamark.storage.files.filesystem import File, Filesystem, read_whole
+from seamark.storage.files.names import INDEX, LOG, segment_file
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.segments.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
+from seamark.storage.segments.scan import scan_segment
 from seamark.wire.records.compression import DEFAULT_MAX_DECOMPRESSED, Codec, Unfolded
 from seamark.wire.records.crc32c import crc32c
 from seamark.wire.records.record_batch import (

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from seamark.storage.errors import UnknownFormat
-from seamark.storage.filesystem import Filesystem, read_whole
-from seamark.storage.names import FORMAT_FILE, UNFINISHED
+from seamark.storage.files.filesystem import Filesystem, read_whole
+from seamark.storage.files.names import FORMAT_FILE, UNFINISHED
 from seamark.wire.records.crc32c import crc32c
 
 FORMAT_VERSION = 1

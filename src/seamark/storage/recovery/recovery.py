@@ -20,14 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from seamark.readable_log import readable_logger
-from seamark.storage.checkpoint import Checkpoint, check_format, read_checkpoint, write_checkpoint
-from seamark.storage.clean_shutdown import fits, warn_of_loss
-from seamark.storage.compaction import Cleaning
-from seamark.storage.cuts import cut_tail, move_aside
+from seamark.storage.compaction.compaction import Cleaning
 from seamark.storage.errors import CorruptBatch, StorageFailed
-from seamark.storage.filesystem import Filesystem, read_start, read_whole, remove_if_there
-from seamark.storage.index import SUMMARY_BYTES, SegmentSummary, decode_blocks, decode_summary
-from seamark.storage.names import (
+from seamark.storage.files.filesystem import Filesystem, read_start, read_whole, remove_if_there
+from seamark.storage.files.names import (
     CHECKPOINT_FILES,
     CLEAN_SHUTDOWN_FILE,
     CLEANING_FILE,
@@ -39,9 +35,13 @@ from seamark.storage.names import (
     parse_segment_file,
     segment_file,
 )
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.scan import scan_segment
-from seamark.storage.segment import Segment
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.recovery.checkpoint import Checkpoint, check_format, read_checkpoint, write_checkpoint
+from seamark.storage.recovery.clean_shutdown import fits, warn_of_loss
+from seamark.storage.recovery.cuts import cut_tail, move_aside
+from seamark.storage.segments.index import SUMMARY_BYTES, SegmentSummary, decode_blocks, decode_summary
+from seamark.storage.segments.scan import scan_segment
+from seamark.storage.segments.segment import Segment
 from seamark.storage.settings import LogSettings
 
 logger = readable_logger("seamark.storage")

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from seamark.readable_log import readable_logger
 from seamark.storage.aside import Pauses
 from seamark.storage.errors import StorageFailed
-from seamark.storage.filesystem import Filesystem, remove_if_there
-from seamark.storage.segment import Segment
+from seamark.storage.files.filesystem import Filesystem, remove_if_there
+from seamark.storage.segments.segment import Segment
 
 logger = readable_logger("seamark.storage")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from seamark.errors import DecodeError
 from seamark.storage.errors import CorruptBatch, TornTail
-from seamark.storage.filesystem import File
-from seamark.storage.index import SegmentContents
+from seamark.storage.files.filesystem import File
+from seamark.storage.segments.index import SegmentContents
 from seamark.wire.records.record_batch import (
     HEADER_BYTES,
     INT32_MAX,

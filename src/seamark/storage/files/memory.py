@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable
 
 from seamark.storage.errors import MissingFile, StorageFailed
-from seamark.storage.filesystem import Bytes
+from seamark.storage.files.filesystem import Bytes
 
 
 def _nothing() -> None:

@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
 from seamark.storage.aside import Aside, Pauses
+from seamark.storage.compaction.key_map import KeyMap
+from seamark.storage.compaction.survivors import Survivors
 from seamark.storage.errors import StorageFailed
-from seamark.storage.filesystem import File, Filesystem, remove_if_there
-from seamark.storage.index import SegmentContents
-from seamark.storage.key_map import KeyMap
-from seamark.storage.names import CLEANED, segment_file
+from seamark.storage.files.filesystem import File, Filesystem, remove_if_there
+from seamark.storage.files.names import CLEANED, segment_file
 from seamark.storage.retention import newest_ms
-from seamark.storage.segment import Segment
+from seamark.storage.segments.index import SegmentContents
+from seamark.storage.segments.segment import Segment
 from seamark.storage.settings import LogSettings
-from seamark.storage.survivors import Survivors
 from seamark.wire.records import encode_batch
 from seamark.wire.records.record_batch import INT32_MAX, read_outline
 
