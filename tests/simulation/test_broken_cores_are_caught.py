@@ -8,7 +8,9 @@ from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.offsets import commits
 from seamark.coordinator.storing import pending, replay
 from seamark.simulation import LifetimeFailed, run_lifetime
-from seamark.storage import compaction, log, segment
+from seamark.storage import log
+from seamark.storage.compaction import compaction
+from seamark.storage.segments import segment
 from seamark.wire.protocol.error_codes import ErrorCode
 
 

@@ -21,9 +21,9 @@ from seamark.broker.parts import NodePart, node_parts
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
+    from seamark.addresses import Address
     from seamark.broker.groups.runtime import GroupRuntime
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Address
     from seamark.broker.server import BrokerServer
 
 # Connections that may wait to be accepted; the crowd of a load test connects at once.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from seamark.broker.log.partition import NO_LEADER, Partition
 
 if TYPE_CHECKING:
+    from seamark.addresses import Address
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Address
     from seamark.broker.node import Node
 
 

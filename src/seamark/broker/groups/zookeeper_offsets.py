@@ -23,7 +23,7 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.stores.zookeeper import ZookeeperStore
+    from seamark.zookeeper.store import ZookeeperStore
 
 _log = readable_logger("seamark.broker")
 
@@ -44,7 +44,7 @@ class ZookeeperOffsets:
     """Owned by the event loop's thread; only ``_work`` runs on the other one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connect: object) -> None:
-        from seamark.stores.zookeeper import ZookeeperStore
+        from seamark.zookeeper.store import ZookeeperStore
 
         self._loop = loop
         try:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from seamark.coordinator.replies import CommitReply, FetchedOffset, FetchReply
-from seamark.stores.zookeeper_nodes import why_not_a_node
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from seamark.zookeeper.nodes import why_not_a_node
 
 if TYPE_CHECKING:
     from seamark.broker.node import Node

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from seamark.addresses import Address, parse_address
 from seamark.broker.metrics.collection import NodeMetrics, families
 from seamark.broker.metrics.health import live_page, ready_page
-from seamark.broker.net.listener import Address, parse_address
 from seamark.errors import UsageError
 from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE

@@ -13,8 +13,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from seamark.broker.net.context import RequestContext
-from seamark.coordinator.commands import CommitAgain, CommitOffsets
-from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPattern
 from seamark.coordinator.replies import CommitReply
 from seamark.errors import EncodeError
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -21,7 +21,7 @@ from seamark.broker.sharing.turns import Steps
 from seamark.counts import number_text
 from seamark.errors import EncodeError
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import response_header_version
+from seamark.wire.protocol.frames import response_header_version
 from seamark.wire.schema.codec import encode_in_steps, encode_into
 from seamark.wire.schema.schema import Message
 

@@ -21,7 +21,7 @@ from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.apis import Api, api_named
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import API_VERSIONS, RequestHeader, request_header_version
+from seamark.wire.protocol.frames import API_VERSIONS, RequestHeader, request_header_version
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from seamark.wire.schema.codec import Decoder, decode_from, decode_in_steps, decoder
 from seamark.wire.schema.schema import Message, Versions
