@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.api.handlers import offset_commit
 from seamark.broker.net.commit_template import MAX_REQUEST_BYTES, CommitMemory
 from seamark.broker.net.context import RequestContext
-from seamark.broker.net.dispatch import load_endpoints
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import decode_request, encode_request, encode_response
 from seamark.wire.protocol.messages.offset_commit import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from seamark.broker.net.refusals import RefusedByLog
+from seamark.broker.refusals import RefusedByLog
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records.record_batch import INT32_MAX
 

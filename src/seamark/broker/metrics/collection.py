@@ -5,10 +5,13 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from seamark._version import __version__
+from seamark.broker.clock import BrokerClock
+from seamark.broker.cluster.cluster import Cluster
+from seamark.broker.groups.runtime import GroupRuntime
 from seamark.broker.metrics.names import (
     GROUP_COUNTERS,
     GROUP_GAUGES,
@@ -18,17 +21,54 @@ from seamark.broker.metrics.names import (
 )
 from seamark.broker.metrics.rates import WINDOW_SECONDS, Rates
 from seamark.broker.metrics.requests import BOUNDS, RequestCosts
+from seamark.broker.net.connections import Connections
+from seamark.broker.net.context import RequestContext
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.sharing.turns import Turns
 from seamark.prometheus_text import Family
 
-if TYPE_CHECKING:
-    from seamark.broker.node import Node
-    from seamark.broker.server import BrokerServer
+
+class MeasuredNode(Protocol):
+    """What is measured of a node."""
+
+    on_answer: Callable[[RequestContext, int], None] | None
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def connections(self) -> Connections: ...
+
+    @property
+    def groups(self) -> GroupRuntime: ...
+
+
+class MeasuredBroker(Protocol):
+    """What is measured of a broker."""
+
+    @property
+    def nodes(self) -> Sequence[MeasuredNode]: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def security(self) -> Gatekeeper: ...
+
+    @property
+    def turns(self) -> Turns: ...
 
 
 class NodeMetrics:
     """What is kept for one node between two looks at it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: MeasuredNode) -> None:
         self.node = node
         self.costs = RequestCosts(node.clock)
         self.rates = Rates()
@@ -37,20 +77,20 @@ class NodeMetrics:
         self.rates.sample(now, self.node.groups.coordinator.counters())
 
 
-def families(server: BrokerServer, nodes: list[NodeMetrics]) -> Iterator[Family]:
-    yield from _about_the_broker(server)
-    yield from _about_connections(server)
+def families(broker: MeasuredBroker, nodes: list[NodeMetrics]) -> Iterator[Family]:
+    yield from _about_the_broker(broker)
+    yield from _about_connections(broker)
     yield from _about_requests(nodes)
     yield from _about_groups(nodes)
-    yield from _about_logs(server)
+    yield from _about_logs(broker)
 
 
-def _about_the_broker(server: BrokerServer) -> Iterator[Family]:
+def _about_the_broker(broker: MeasuredBroker) -> Iterator[Family]:
     info = Family("seamark_broker_info", "gauge", "The broker, as labels.")
-    info.add(1, version=__version__, cluster_id=server.cluster.cluster_id)
+    info.add(1, version=__version__, cluster_id=broker.cluster.cluster_id)
     yield info
     running = Family("seamark_node_up", "gauge", "Whether the node serves.")
-    for node in server.nodes:
+    for node in broker.nodes:
         running.add(int(node.is_running), node=node.id)
     yield running
     cpu = Family("process_cpu_seconds_total", "counter", "Processor time of the process.")
@@ -62,18 +102,18 @@ def _about_the_broker(server: BrokerServer) -> Iterator[Family]:
     yield memory
 
 
-def _about_connections(server: BrokerServer) -> Iterator[Family]:
+def _about_connections(broker: MeasuredBroker) -> Iterator[Family]:
     connections = Family("seamark_connections", "gauge", "Open connections.")
     refused = Family("seamark_connections_refused_total", "counter", "Connections closed because of a limit.")
-    for node in server.nodes:
+    for node in broker.nodes:
         connections.add(len(node.connections), node=node.id)
         refused.add(node.connections.refused, node=node.id)
     yield connections
     yield refused
     rests = Family("seamark_rests_total", "counter", "Delays imposed on clients whose requests blocked others.")
-    rests.add(server.turns.rests)
+    rests.add(broker.turns.rests)
     yield rests
-    counts = server.security.counts
+    counts = broker.security.counts
     for name, value, meaning in (
         ("seamark_authentication_successes_total", counts.successes, "Logins that succeeded."),
         ("seamark_authentication_failures_total", counts.failures, "Logins that failed."),
@@ -119,14 +159,14 @@ def _about_groups(nodes: list[NodeMetrics]) -> Iterator[Family]:
         yield rate
 
 
-def _about_logs(server: BrokerServer) -> Iterator[Family]:
+def _about_logs(broker: MeasuredBroker) -> Iterator[Family]:
     leading = Family("seamark_leader_partitions", "gauge", "Partitions that the node leads.")
-    led = dict.fromkeys((node.id for node in server.nodes), 0)
+    led = dict.fromkeys((node.id for node in broker.nodes), 0)
     size = Family("seamark_log_size_bytes", "gauge", "Bytes in the partition's log.")
     start = Family("seamark_log_start_offset", "gauge", "First readable offset.")
     end = Family("seamark_log_end_offset", "gauge", "Next offset to be written.")
     segments = Family("seamark_log_segments", "gauge", "Segments of the partition's log.")
-    for partition in server.cluster.partitions():
+    for partition in broker.cluster.partitions():
         if partition.leader in led:
             led[partition.leader] += 1
         # Most partitions of __consumer_offsets have never been written to, and have no log.

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
+from seamark.broker.metrics.collection import MeasuredBroker
 from seamark.http_pages import Page
-
-if TYPE_CHECKING:
-    from seamark.broker.server import BrokerServer
 
 JSON = "application/json"
 
 
-def why_not_ready(server: BrokerServer) -> str | None:
-    running = [node for node in server.nodes if node.is_running]
+def why_not_ready(broker: MeasuredBroker) -> str | None:
+    running = [node for node in broker.nodes if node.is_running]
     if not running:
         return "no node runs"
     loading = [str(node.id) for node in running if node.groups.is_loading]
@@ -32,11 +29,11 @@ def live_page() -> Page:
     return Page(json.dumps({"status": "live"}) + "\n", content_type=JSON)
 
 
-def ready_page(server: BrokerServer) -> Page:
-    reason = why_not_ready(server)
+def ready_page(broker: MeasuredBroker) -> Page:
+    reason = why_not_ready(broker)
     answer: dict[str, object] = {"status": "ready" if reason is None else "not ready"}
     if reason is not None:
         answer["reason"] = reason
-    answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in server.nodes}
+    answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in broker.nodes}
     status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
     return Page(json.dumps(answer) + "\n", status, JSON)

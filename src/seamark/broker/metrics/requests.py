@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from seamark.broker.clock import BrokerClock
-    from seamark.broker.net.context import RequestContext
+from seamark.broker.clock import BrokerClock
+from seamark.broker.net.context import RequestContext
 
 # Seconds; from a request that touches only memory to a rebalance that waits for its members.
 BOUNDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)

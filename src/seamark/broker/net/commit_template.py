@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from seamark.broker.net.context import RequestContext
+from seamark.broker.net.context import ClientConnection, RequestContext
+from seamark.broker.net.endpoint import Endpoint
 from seamark.coordinator.commands import CommitAgain, CommitOffsets
 from seamark.coordinator.offsets.commit_patterns import CommitPattern
 from seamark.coordinator.replies import CommitReply
@@ -21,10 +22,6 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import encode_request, encode_response
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from seamark.wire.protocol.template import gaps_between
-
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.net.dispatch import Endpoint
 
 # Larger commits are rare and take the general way: a connection keeps about ten times the bytes of its commit.
 MAX_REQUEST_BYTES = 1 << 13
@@ -96,7 +93,7 @@ class RepeatedCommit(RequestContext):
 
     __slots__ = ("_form",)
 
-    def __init__(self, connection: Connection, form: CommitForm, correlation_id: int, started: float) -> None:
+    def __init__(self, connection: ClientConnection, form: CommitForm, correlation_id: int, started: float) -> None:
         # All that the general constructor sets, without the call: this runs for every commit.
         self.connection = connection
         self.endpoint = form.endpoint
@@ -163,7 +160,9 @@ class CommitMemory:
         # Of another size is a request that was not written as we would write it.
         self.form = form if form.size == context.request_bytes + 4 else None
 
-    def recognise(self, connection: Connection, data: bytes, now: float) -> tuple[CommitAgain, RepeatedCommit] | None:
+    def recognise(
+        self, connection: ClientConnection, data: bytes, now: float
+    ) -> tuple[CommitAgain, RepeatedCommit] | None:
         """The commit that ``data`` is, if it is one like the last."""
         form = self.form
         if form is None or len(data) != form.size:

@@ -10,23 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seamark.broker.net.commit_template import CommitMemory
-from seamark.broker.net.dispatch import READ_AT_ONCE_BYTES, Frame, serve
+from seamark.broker.net.context import RequestContext, ServingNode
+from seamark.broker.net.dispatch import READ_AT_ONCE_BYTES, serve
+from seamark.broker.net.endpoint import Frame
 from seamark.broker.net.foreign_protocols import foreign_protocol
+from seamark.broker.net.listener import Listener
 from seamark.broker.security.sessions import ANONYMOUS
 from seamark.broker.sharing.file_limits import descriptor_of
 from seamark.broker.sharing.turns import Rest, Share, Steps
 from seamark.errors import DecodeError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import FrameParser
-
-if TYPE_CHECKING:
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Listener
-    from seamark.broker.node import Node
-
 
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64
@@ -40,7 +37,7 @@ _JOIN_BELOW = 1 << 16
 class Connection(asyncio.Protocol):
     """Owned by the event loop's thread."""
 
-    def __init__(self, node: Node, listener: Listener) -> None:
+    def __init__(self, node: ServingNode, listener: Listener) -> None:
         self.node = node
         self.listener = listener
         self.session = node.security.new_session()

@@ -24,8 +24,8 @@ from seamark.wire.protocol.messages.delete_acls import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DeleteAcls"
 VERSIONS = "1-3"
@@ -40,7 +40,7 @@ _MOST_RULES_LOOKED_AT = 100_000
 _TOO_MUCH = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer of them at once."
 
 
-def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     if not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return _all(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     acls = node.security.acls
