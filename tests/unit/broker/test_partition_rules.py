@@ -10,8 +10,7 @@ from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.cluster.leadership import spread
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.config.topic_configs import TOPIC_KEYS, effective
-from seamark.broker.log.leader_epochs import LeaderEpochs
-from seamark.broker.log.producer_states import ProducerStates
+from seamark.broker.log.history import LeaderEpochs, ProducerStates
 from seamark.broker.net.listener import Listener, parse_address
 from seamark.broker.net.release_versions import RELEASES, newest_versions
 from seamark.broker.refusals import RequestRefused

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from seamark.broker.config.topic_configs import TopicConfig
-from seamark.broker.log.leader_epochs import LeaderEpochs
-from seamark.broker.log.producer_states import ProducerStates
+from seamark.broker.log.history import LeaderEpochs, ProducerStates
 from seamark.storage.errors import DiskFull, StorageFailed
 from seamark.storage.log import AppendResult, Log
 from seamark.wire.records.record_batch import Buffer
@@ -152,12 +151,12 @@ class Partition:
             self._unannounced_bytes += len(batches)
         return result
 
-    def append_own(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """As ``append``, for one batch that was just made here: see ``Log.append_own``."""
+    def append_prebuilt(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
+        """As ``append``, for one batch that was just made here: see ``Log.append_prebuilt``."""
         storage = self._storage
         if storage.is_full:
             raise DiskFull(self.name, None, "the disk is full")
-        (self._log or self.log).append_own(batch, next_offset, timestamp_ms, now_ms)
+        (self._log or self.log).append_prebuilt(batch, next_offset, timestamp_ms, now_ms)
         storage.appended(self)
         if not storage.acknowledges_at_once:
             self._unannounced_bytes += len(batch)

@@ -17,8 +17,8 @@ from functools import partial
 
 from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.log.fillable_disk import FillableDisk
+from seamark.broker.log.history import replay_headers
 from seamark.broker.log.partition import Partition
-from seamark.broker.log.replay import replay_headers
 from seamark.broker.sharing.file_limits import most_open_segments
 from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger

@@ -3,19 +3,22 @@
 ``seamark.metrics.listen`` (HOST:PORT) turns it on; without it nothing is counted per request and no port is open.
 Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/health/live``. On a loopback address a
 request must name an address, localhost or one of ``seamark.metrics.allowed.hosts`` as its host.
+
+Live means that the event loop answers at all. Ready means that a node serves and that no offsets partition of a running
+node is still being loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
 from seamark.broker.clock import BrokerClock, LoopTimers, Timer
 from seamark.broker.config.settings import BrokerSettings
-from seamark.broker.metrics.collection import MeasuredBroker, NodeMetrics, families
-from seamark.broker.metrics.health import live_page, ready_page
+from seamark.broker.metrics.collect import MeasuredBroker, NodeMetrics, families
 from seamark.broker.net.listener import Address, parse_address
 from seamark.errors import UsageError
 from seamark.http_pages import BACKLOG, Page, PageServer
@@ -27,6 +30,31 @@ _log = readable_logger("seamark.broker")
 SETTING = "seamark.metrics.listen"
 ALLOWED_HOSTS = "seamark.metrics.allowed.hosts"
 _SAMPLE_SECONDS = 5.0
+_JSON = "application/json"
+
+
+def why_not_ready(broker: MeasuredBroker) -> str | None:
+    running = [node for node in broker.nodes if node.is_running]
+    if not running:
+        return "no node runs"
+    loading = [str(node.id) for node in running if node.groups.is_loading]
+    if loading:
+        return f"groups are being loaded on node {', '.join(loading)}"
+    return None
+
+
+def live_page() -> Page:
+    return Page(json.dumps({"status": "live"}) + "\n", content_type=_JSON)
+
+
+def ready_page(broker: MeasuredBroker) -> Page:
+    reason = why_not_ready(broker)
+    answer: dict[str, object] = {"status": "ready" if reason is None else "not ready"}
+    if reason is not None:
+        answer["reason"] = reason
+    answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in broker.nodes}
+    status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page(json.dumps(answer) + "\n", status, _JSON)
 
 
 class ServedBroker(MeasuredBroker, Protocol):

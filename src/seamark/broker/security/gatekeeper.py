@@ -11,12 +11,8 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from seamark.address_failures import AddressFailures
-from seamark.broker.security.acl_rules import Acl
-from seamark.broker.security.acl_table import AclTable
-from seamark.broker.security.sasl_exchange import Exchange
-from seamark.broker.security.sasl_plain import MECHANISM as PLAIN
-from seamark.broker.security.sasl_plain import PlainExchange
-from seamark.broker.security.sasl_session import SaslSession
+from seamark.broker.security.acl import Acl, AclTable
+from seamark.broker.security.sasl import PLAIN, Exchange, PlainExchange, SaslSession
 from seamark.broker.security.scram import ScramExchange
 from seamark.broker.security.security import Security
 from seamark.broker.security.sessions import AccessCounts, GuardedSession, Session

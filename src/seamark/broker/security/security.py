@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from seamark.broker.security.acl_rules import Acl, PatternType, PermissionType
-from seamark.broker.security.sasl_plain import MECHANISM as PLAIN
-from seamark.broker.security.scram_credentials import HASHES
+from seamark.broker.security.acl import Acl, PatternType, PermissionType
+from seamark.broker.security.sasl import PLAIN
 from seamark.broker.security.tls import Tls
-from seamark.broker.security.users import Users, check_user
+from seamark.broker.security.users import HASHES, Users, check_user
 from seamark.errors import ConfigError
 
 __all__ = ["MECHANISMS", "Acl", "PatternType", "PermissionType", "Security", "Tls"]

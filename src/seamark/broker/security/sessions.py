@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from seamark.broker.clock import BrokerClock
-from seamark.broker.security.acl_table import AclTable
+from seamark.broker.security.acl import AclTable
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.subject import BadCertificate, subject_of
 from seamark.log_limits import LogLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
-from seamark.broker.security.acl_rules import Acl, PatternType, PermissionType
+from seamark.broker.security.acl import Acl, PatternType, PermissionType
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl_filters import AclFilter
-from seamark.broker.security.acl_rules import Acl
+from seamark.broker.security.acl import Acl, AclFilter
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.counts import number_text
 from seamark.wire.protocol.error_codes import ErrorCode

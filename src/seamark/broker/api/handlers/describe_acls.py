@@ -6,8 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl_filters import AclFilter
-from seamark.broker.security.acl_rules import Acl, PatternType
+from seamark.broker.security.acl import Acl, AclFilter, PatternType
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_acls import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.sasl_session import SaslSession, refuse_authentication
+from seamark.broker.security.sasl import SaslSession, refuse_authentication
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.sasl_session import SaslSession
+from seamark.broker.security.sasl import SaslSession
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

@@ -1,11 +1,15 @@
-"""The SASL conversation of one connection: handshake, tokens, and from then on a known user, until the session's time
-is up.
+"""SASL: the conversation of one connection, and what its mechanisms have in common.
 
+``SaslSession`` is the conversation: handshake, tokens, and from then on a known user, until the session's time is up.
 Before the end of it only ApiVersions, SaslHandshake and SaslAuthenticate are served, in Kafka's order. A failure is
 answered where the protocol has an answer, a moment later than it could be
 (connection.failed.authentication.delay.ms, and more for an address that fails again and again), and ends the
-connection. A session with a limited life
-(connections.max.reauth.ms) may start over on the same connection, as the same user by the same mechanism.
+connection. A session with a limited life (connections.max.reauth.ms) may start over on the same connection, as the same
+user by the same mechanism.
+
+A mechanism is an ``Exchange`` of tokens that ends with a known user or with a failure; one belongs to one connection
+and one attempt. Failures carry two texts: what the client may read, in Kafka's words, and what the log gets; neither
+ever holds a name or a secret that the client sent. PLAIN (RFC 4616) is here, SCRAM in ``scram``.
 """
 
 from __future__ import annotations
@@ -17,19 +21,68 @@ from struct import Struct
 from typing import Protocol
 
 from seamark.broker.clock import BrokerClock
-from seamark.broker.security.sasl_exchange import AuthenticationFailed, Exchange
 from seamark.broker.security.sessions import AccessRules, GuardedSession, TokenSender
+from seamark.broker.security.users import Users
+from seamark.errors import SeamarkError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from seamark.wire.schema.schema import Message
 
+PLAIN = "PLAIN"
 _LENGTH = Struct(">i")
 # No user, password or nonce needs more. sasl.server.max.receive.size allows half a megabyte, for mechanisms that are
 # not offered here; to look for users and nonces in that much would stop everybody for 40 ms.
 MAX_TOKEN_BYTES = 16_384
 # An authenticated client that starts over more often than this is refused, as by Kafka.
 _REAUTHENTICATION_SECONDS = 1.0
+
+
+class AuthenticationFailed(SeamarkError):
+    """``public`` is what the client is told; None means that it is told only that its credentials are invalid."""
+
+    def __init__(self, reason: str, public: str | None = None) -> None:
+        super().__init__(reason)
+        self.public = public
+
+
+class Exchange(Protocol):
+    """The server's side of one mechanism."""
+
+    @property
+    def user(self) -> str | None:
+        """The authenticated user; None until the exchange is complete."""
+
+    def step(self, token: bytes) -> bytes:
+        """Take the client's token and return the answer; AuthenticationFailed ends the exchange."""
+
+
+class PlainExchange:
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        parts = token.decode("utf-8", "replace").split("\0", 3)
+        if len(parts) != 3:
+            raise _refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
+        if not user:
+            raise _refused("Authentication failed: username not specified")
+        if not password:
+            raise _refused("Authentication failed: password not specified")
+        if not self._users.has_password(user, password):
+            raise _refused("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            raise _refused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        self.user = user
+        return b""
+
+
+def _refused(sentence: str) -> AuthenticationFailed:
+    return AuthenticationFailed(sentence, public=sentence)
 
 
 class Stage(Enum):

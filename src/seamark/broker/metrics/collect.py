@@ -1,10 +1,12 @@
-"""All families of the broker's metrics, read from its parts at the moment they are asked for."""
+"""All families of the broker's metrics: what is counted with each answer, and what is read when they are asked for."""
 
 from __future__ import annotations
 
 import resource
 import sys
 import time
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -19,13 +21,84 @@ from seamark.broker.metrics.names import (
     group_gauge_name,
     group_rate_name,
 )
-from seamark.broker.metrics.rates import WINDOW_SECONDS, Rates
-from seamark.broker.metrics.requests import BOUNDS, RequestCosts
 from seamark.broker.net.connections import Connections
 from seamark.broker.net.context import RequestContext
 from seamark.broker.security.gatekeeper import Gatekeeper
 from seamark.broker.sharing.turns import Turns
 from seamark.prometheus_text import Family
+
+# What rates are over.
+WINDOW_SECONDS = 30.0
+# Seconds; from a request that touches only memory to a rebalance that waits for its members.
+BOUNDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class Rates:
+    """Rates of counters over the last half minute, for those who look without a time series of their own.
+
+    Fed with the counters' values now and then; a counter that starts over counts from nothing.
+
+    >>> rates = Rates()
+    >>> rates.sample(0.0, {"commits": 100})
+    >>> rates.sample(10.0, {"commits": 150})
+    >>> rates.per_second("commits")
+    5.0
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, dict[str, int]]] = deque()
+
+    def sample(self, now: float, values: dict[str, int]) -> None:
+        samples = self._samples
+        if samples and any(value < samples[-1][1].get(name, 0) for name, value in values.items()):
+            samples.clear()
+        samples.append((now, dict(values)))
+        # One sample at or beyond the window's start stays, so that the window is always covered.
+        while len(samples) > 2 and samples[1][0] <= now - WINDOW_SECONDS:
+            samples.popleft()
+
+    def per_second(self, name: str) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (began, before), (ended, after) = self._samples[0], self._samples[-1]
+        return (after.get(name, 0) - before.get(name, 0)) / (ended - began) if ended > began else 0.0
+
+
+class ApiCost:
+    __slots__ = ("buckets", "bytes_in", "bytes_out", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class RequestCosts:
+    """What a node's requests cost: how many of each API, how long they took, how many bytes went each way.
+
+    Owned by the event loop's thread. ``answered`` is called for every answer, so it only adds to numbers.
+    """
+
+    def __init__(self, clock: BrokerClock) -> None:
+        self._clock = clock
+        self.by_api: dict[str, ApiCost] = {}
+
+    def answered(self, context: RequestContext, size: int) -> None:
+        name = context.endpoint.api.name
+        cost = self.by_api.get(name)
+        if cost is None:
+            cost = self.by_api[name] = ApiCost()
+        seconds = self._clock.monotonic() - context.started
+        cost.buckets[bisect_left(BOUNDS, seconds)] += 1
+        cost.seconds += seconds
+        # Both with the four bytes of their length, as they went over the wire.
+        cost.bytes_in += context.request_bytes + 4
+        cost.bytes_out += size
 
 
 class MeasuredNode(Protocol):
