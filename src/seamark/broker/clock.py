@@ -11,13 +11,16 @@ those of one deadline in the order they were set. A callback that raises is logg
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import time
 from collections.abc import Callable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from seamark.readable_log import readable_logger
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = readable_logger("seamark.broker")
 
