@@ -25,6 +25,7 @@ from seamark.broker.security.sessions import Session
 from seamark.broker.sharing.answers_in_progress import SHORT_BYTES, AnswersInProgress
 from seamark.broker.sharing.turns import Share, Steps, Turns
 from seamark.coordinator.commands import Command, CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.counts import number_text
 from seamark.errors import EncodeError, SeamarkError
 from seamark.log_limits import LogLimits
@@ -49,7 +50,7 @@ _PIECES_PER_CHUNK = 4096
 class Commands(Protocol):
     """The groups of a node, as far as a connection hands commands over by itself."""
 
-    def submit(self, command: Command, asker: RequestContext) -> None: ...
+    def submit(self, command: Command | CommitAgain, asker: RequestContext) -> None: ...
 
 
 class CommitsSeen(Protocol):
