@@ -1,14 +1,14 @@
-"""The committer: reads what is in flight and what is done from two queues and says, now and then, what to commit.
+"""The committer: reads what is in flight and what is done from one queue and says, now and then, what to commit.
 
-Owns the order in which the two queues are read, which is what makes it right without a lock (H8, H15, H21). It does no
-I/O and knows no thread: it is given the time, and its decisions are published by whoever runs it.
+Reports are read in the order in which they were made, which is what makes it right without a lock (H8, H15, H21). It
+does no I/O and knows no thread: it is given the time, and its decisions are published by whoever runs it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from seamark.parallel.core.frontier import BrokenPromise, Frontier
 from seamark.parallel.core.ports import NO_EPOCH
@@ -47,8 +47,7 @@ class CommitterMetrics(NamedTuple):
     committed_count: int
     obsolete_count: int
     invalid_count: int
-    in_flight_queue: int
-    committed_queue: int
+    queued: int
     in_flight: int
 
 
@@ -86,6 +85,15 @@ class _InFlight(NamedTuple):
     position: int
 
 
+class _Ended(NamedTuple):
+    key: Any
+    term: int
+    offsets: Iterable[int]
+
+
+_Report: TypeAlias = _Assigned | _Released | _InFlight | _Ended | _EpochsRead | _KnownCut
+
+
 class _Stay:
     """One partition in one term. ``ends`` are the ends of polls, kept only if whole polls are confirmed."""
 
@@ -108,18 +116,17 @@ class OffsetCommitter(Generic[Key]):
     **Goal.** Commit the largest offset that was reported done, yet never past the smallest one in flight (H2). A
     committed offset is the first that is read after a restart (H3).
 
-    **Inputs.** Two queues that any thread may append to and only ``run`` reads (H5, H26). The *in-flight* queue is fed
-    by who polls: a partition came, records were polled, a partition went. The *committed* queue is fed by who is
-    through with a record. The contract (H17): a record is put in flight before its handler starts, so before its end
-    is reported; and one partition's records are put in flight by one poller, upwards.
+    **Input.** One queue of reports, in the order in which they were made (H5): a partition came, records were polled,
+    a record is done, a partition went. Any thread may append to it, only ``run`` reads it (H26). The contract (H17): a
+    record is put in flight before its handler starts, so before its end is reported; and one partition's records are
+    put in flight by one poller, upwards.
 
-    **A run** reads the committed queue first and the in-flight queue second, each as long as it is when its turn comes
-    (H8, H11). Each end that was read then has its in-flight entry either in the state or in what was just read. The
-    other way round, an end could be read whose in-flight entry is still in the queue: the next run would find that
-    entry with its end already spent, and it would hold the partition back for ever (H15). What comes while a queue is
-    read waits for the next run.
+    **A run** reads the queue as long as it is when the run begins (H8, H11); what comes meanwhile waits for the next
+    run. By the contract the in-flight entry of each end stands before it. With a queue of each, they would have to be
+    read in the right order: an end read whose in-flight entry is still in the other queue is spent when the next run
+    finds that entry, which then holds the partition back for ever (H15).
 
-    Ends are then matched by raw offset (H18), and the frontier of each partition is the decision (H12, H13): the
+    Ends are matched by raw offset (H18), and the frontier of each partition is the decision (H12, H13): the
     smallest offset in flight, or behind everything polled if nothing is. "Raised by one" (H9) is the position's
     meaning, and the "maximum that could not be published yet" (H7) is the position too, one number per partition.
     Over a gap behind the largest done offset this goes further than that offset plus one, and is as safe.
@@ -154,8 +161,7 @@ class OffsetCommitter(Generic[Key]):
         records as done when they are polled: at most once, if their handlers wait for the commit (I2). ``seconds``
         measures runs.
         """
-        self._in_flight_queue: deque[_Assigned | _Released | _InFlight | _EpochsRead | _KnownCut] = deque()
-        self._committed_queue: deque[tuple[Key, int, Iterable[int]]] = deque()
+        self._queue: deque[_Report] = deque()
         self._stays: dict[Key, _Stay] = {}
         self._metadata_length = metadata_length
         self._whole_polls = whole_polls
@@ -183,37 +189,37 @@ class OffsetCommitter(Generic[Key]):
 
         ``epochs`` are the leader epochs known of records below ``position``.
         """
-        self._in_flight_queue.append(_Assigned(key, term, position, committed, known_done, epochs))
+        self._queue.append(_Assigned(key, term, position, committed, known_done, epochs))
 
     def epochs_read(self, key: Key, term: int, steps: Sequence[Step]) -> None:
         """From these offsets on the records that are polled are of these leader epochs."""
-        self._in_flight_queue.append(_EpochsRead(key, term, steps))
+        self._queue.append(_EpochsRead(key, term, steps))
 
     def known_cut(self, key: Key, term: int, offset: int) -> None:
         """The log was truncated: ``known_done`` says nothing about what is at ``offset`` and beyond now."""
-        self._in_flight_queue.append(_KnownCut(key, term, offset))
+        self._queue.append(_KnownCut(key, term, offset))
 
     def released(self, key: Key, term: int) -> None:
         """``key`` went away, or its term ended."""
-        self._in_flight_queue.append(_Released(key, term))
+        self._queue.append(_Released(key, term))
 
     def in_flight(
         self, key: Key, term: int, offsets: Sequence[int], items: Sequence[Any] | None = None, position: int = -1
     ) -> None:
         """Records were polled; ``position`` is where the poll went on to, if it went past a gap."""
-        self._in_flight_queue.append(_InFlight(key, term, offsets, items, position))
+        self._queue.append(_InFlight(key, term, offsets, items, position))
 
     # For whoever is through with records.
 
     def done(self, key: Key, term: int, offsets: Iterable[int]) -> None:
-        self._committed_queue.append((key, term, offsets))
+        self._queue.append(_Ended(key, term, offsets))
 
     # For the owner.
 
     def run(self) -> list[Decision[Key]]:
-        """Read both queues and decide. A run that raised was the last: what is known cannot be trusted any more."""
+        """Read the queue and decide. A run that raised was the last: what is known cannot be trusted any more."""
         start = self._seconds()
-        self._guarded(self._read_queues)
+        self._guarded(self._read_queue)
         decisions = self._guarded(lambda: list(self._decide()))
         self._runs += 1
         self._last_run_s = self._seconds() - start
@@ -243,7 +249,7 @@ class OffsetCommitter(Generic[Key]):
 
     def frontiers(self) -> dict[Key, Frontier[Any]]:
         """The frontiers with all that was reported."""
-        self._guarded(self._read_queues)
+        self._guarded(self._read_queue)
         return {key: stay.frontier for key, stay in self._stays.items()}
 
     def committed(self) -> dict[Key, int]:
@@ -257,8 +263,7 @@ class OffsetCommitter(Generic[Key]):
             self._committed_count,
             self._obsolete_count,
             self._invalid_count,
-            len(self._in_flight_queue),
-            len(self._committed_queue),
+            len(self._queue),
             sum(len(stay.frontier) for stay in self._stays.values()),
         )
 
@@ -268,23 +273,24 @@ class OffsetCommitter(Generic[Key]):
         try:
             return step()
         except BaseException as error:
-            # The queues are read already: going on would be guessing.
+            # The queue is read already: going on would be guessing.
             self._broken = error
             raise
 
-    def _read_queues(self) -> None:
-        ends = _drained(self._committed_queue)
-        for entry in _drained(self._in_flight_queue):
-            if isinstance(entry, _InFlight):
-                self._put_in_flight(entry)
-            elif isinstance(entry, _Assigned):
-                self._start(entry)
-            elif isinstance(entry, _Released):
-                self._release(entry)
+    def _read_queue(self) -> None:
+        # What other threads append meanwhile is for the next run, so that a run ends.
+        for _ in range(len(self._queue)):
+            report = self._queue.popleft()
+            if isinstance(report, _Ended):
+                self._end(report)
+            elif isinstance(report, _InFlight):
+                self._put_in_flight(report)
+            elif isinstance(report, _Assigned):
+                self._start(report)
+            elif isinstance(report, _Released):
+                self._release(report)
             else:
-                self._note_log(entry)
-        for key, term, offsets in ends:
-            self._end(key, term, offsets)
+                self._note_log(report)
 
     def _start(self, entry: _Assigned) -> None:
         before = self._stays.get(entry.key)
@@ -326,14 +332,14 @@ class OffsetCommitter(Generic[Key]):
                 stay.confirmed = entry.offsets[0]
             stay.ends.append(frontier.position)
 
-    def _end(self, key: Key, term: int, offsets: Iterable[int]) -> None:
-        stay = self._stays.get(key)
-        if stay is None or stay.frontier.term != term:
-            self._obsolete_count += sum(1 for _ in offsets)
+    def _end(self, entry: _Ended) -> None:
+        stay = self._stays.get(entry.key)
+        if stay is None or stay.frontier.term != entry.term:
+            self._obsolete_count += sum(1 for _ in entry.offsets)
             return
         stay.has_news = True
         if not self._at_once:
-            self._committed_count += stay.frontier.done_all(term, offsets)
+            self._committed_count += stay.frontier.done_all(entry.term, entry.offsets)
 
     def _decide(self) -> Iterator[Decision[Key]]:
         for key, stay in self._stays.items():
@@ -370,11 +376,3 @@ class OffsetCommitter(Generic[Key]):
         while stay.ends and stay.ends[0] <= frontier:
             stay.confirmed = stay.ends.popleft()
         return stay.confirmed
-
-
-Entry = TypeVar("Entry")
-
-
-def _drained(queue: deque[Entry]) -> list[Entry]:
-    """All that is in the queue now. What other threads append meanwhile is for the next run, so that a run ends."""
-    return [queue.popleft() for _ in range(len(queue))]
