@@ -47,7 +47,7 @@ class Told:
     def __init__(self, status):
         self.said = status
 
-    def status(self):
+    def blocking_status(self):
         if isinstance(self.said, Exception):
             raise self.said
         return self.said

@@ -24,9 +24,9 @@ from seamark.prometheus_text import CONTENT_TYPE
 
 
 class HasStatus(Protocol):
-    """A parallel consumer, as far as watching it needs one."""
+    """A parallel consumer, blocking or awaitable, as far as watching it from another thread needs one."""
 
-    def status(self) -> Status: ...
+    def blocking_status(self) -> Status: ...
 
 
 def complaints(status: Status, *, max_stall: float, max_commit_failing: float) -> list[str]:
@@ -113,7 +113,7 @@ class HealthServer:
         if path not in ("/healthz", "/readyz", "/metrics"):
             return Page("there are /healthz, /readyz and /metrics\n", HTTPStatus.NOT_FOUND)
         try:
-            status = self._consumer.status()
+            status = self._consumer.blocking_status()
         except SeamarkError as error:
             return Page(f"{error}\n", HTTPStatus.SERVICE_UNAVAILABLE)
         if path == "/metrics":

@@ -90,7 +90,7 @@ class Progress:
 
     def _show(self) -> None:
         try:
-            status = self._consumer.status()
+            status = self._consumer.blocking_status()
         except SeamarkError as error:
             line = str(error)
         else:
