@@ -37,10 +37,9 @@ from seamark.parallel.handle import (
     read_partition,
 )
 from seamark.parallel.observe.status import Status, Summary
+from seamark.parallel.pools.call import Handler, check_handler
 from seamark.parallel.pools.caller_loop import CallerLoopPool
-from seamark.parallel.pools.calls import Handler, check_handler
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import Pool
+from seamark.parallel.pools.pool import Mailbox, Pool
 from seamark.parallel.pools.whereabouts import running_in
 from seamark.parallel.run.runtime import Runtime
 from seamark.parallel.settings import Settings

@@ -27,11 +27,10 @@ from seamark.parallel.handle import (
     read_partition,
 )
 from seamark.parallel.observe.status import Status, Summary
-from seamark.parallel.pools.calls import Handler, where_to_run
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import Pool
+from seamark.parallel.pools.call import Handler, where_to_run
+from seamark.parallel.pools.pool import Mailbox, Pool
 from seamark.parallel.pools.whereabouts import running_in
-from seamark.parallel.run.signals import DrainOnSignal
+from seamark.parallel.run.process import DrainOnSignal
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 

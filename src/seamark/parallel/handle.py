@@ -15,15 +15,14 @@ from typing import Any, Literal, TypeVar
 
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
-from seamark.parallel.core.actions import Action, StopReason
+from seamark.parallel.core.work import Action, StopReason
 from seamark.parallel.observe.status import State, Status, Summary
-from seamark.parallel.pools.calls import Argument, Handler, UnreadableRecord
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import Pool, calls_ahead
+from seamark.parallel.pools.call import Argument, Handler, UnreadableRecord
+from seamark.parallel.pools.pool import Mailbox, Pool, calls_ahead
 from seamark.parallel.pools.whereabouts import Home, is_handler_process
 from seamark.parallel.run import at_exit
-from seamark.parallel.run.interpreter import tuned
-from seamark.parallel.run.report import last_words, status_of
+from seamark.parallel.run.process import relaxed_gc
+from seamark.parallel.run.report import final_report, status_of
 from seamark.parallel.run.runtime import Runtime
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
 from seamark.readable_log import readable_logger
@@ -169,14 +168,14 @@ class ConsumerHandle(ABC):
         self._owner = threading.get_ident()
         at_exit.started(self, type(self)._end_with_program)
         try:
-            with tuned(for_a_loop=self._place == "loop"):
+            with relaxed_gc(for_a_loop=self._place == "loop"):
                 runtime.run()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
             runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
             runtime.cause = runtime.cause or error
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
-            self._summary, self._last_status = last_words(runtime, self._state, self._group)
+            self._summary, self._last_status = final_report(runtime, self._state, self._group)
             level = self._summary.log_level
             _log.log(level, "The parallel consumer of group %r: %s", self._group, self._summary, exc_info=runtime.cause)
             at_exit.ended(self)

@@ -8,7 +8,7 @@ import pytest
 
 import seamark.parallel.core.committer
 from seamark.parallel.core.committer import LARGEST_LONG, OffsetCommitter
-from seamark.parallel.core.frontier import BrokenPromise
+from seamark.parallel.core.frontier import InvariantViolation
 from seamark.wire.offsets.done_ahead import DoneAhead, decode
 
 TERM = 1
@@ -216,16 +216,16 @@ def test_a_broken_contract_ends_the_committer_loudly():
     committer = committer_of("s/p0")
     committer.in_flight("s/p0", TERM, [5])
     committer.done("s/p0", TERM, [6])
-    with pytest.raises(BrokenPromise, match="offset 6 is reported done"):
+    with pytest.raises(InvariantViolation, match="offset 6 is reported done"):
         committer.run()
-    with pytest.raises(BrokenPromise, match="the committer stopped"):
+    with pytest.raises(InvariantViolation, match="the committer stopped"):
         committer.run()
 
 
 def test_a_term_that_goes_backwards_is_refused():
     committer = committer_of("s/p0")
     committer.assigned("s/p0", 1, position=0)
-    with pytest.raises(BrokenPromise, match="assigned in term 1, but term 1 had begun"):
+    with pytest.raises(InvariantViolation, match="assigned in term 1, but term 1 had begun"):
         committer.run()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from seamark.client.records import Record
+from seamark.client import Record
 from seamark.errors import MissingExtra, SeamarkError
 from seamark.parallel.adapters.confluent_errors import (
     ConfluentError,

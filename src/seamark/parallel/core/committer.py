@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from seamark.parallel.core.frontier import BrokenPromise, Frontier
+from seamark.parallel.core.frontier import Frontier, InvariantViolation
 from seamark.parallel.core.ports import NO_EPOCH
 from seamark.parallel.core.read_epochs import ReadEpochs, Step
 from seamark.wire.offsets.done_ahead import DEFAULT_LENGTH, DoneAhead, encode
@@ -94,7 +94,7 @@ class _Ended(NamedTuple):
 _Report: TypeAlias = _Assigned | _Released | _InFlight | _Ended | _EpochsRead | _KnownCut
 
 
-class _Stay:
+class _PartitionState:
     """One partition in one term. ``ends`` are the ends of polls, kept only if whole polls are confirmed."""
 
     __slots__ = ("confirmed", "ends", "epochs", "frontier", "has_news", "known_epoch", "published")
@@ -162,7 +162,7 @@ class OffsetCommitter(Generic[Key]):
         measures runs.
         """
         self._queue: deque[_Report] = deque()
-        self._stays: dict[Key, _Stay] = {}
+        self._assignments: dict[Key, _PartitionState] = {}
         self._metadata_length = metadata_length
         self._whole_polls = whole_polls
         self._at_once = at_once
@@ -228,16 +228,16 @@ class OffsetCommitter(Generic[Key]):
     def published(self, decisions: Iterable[Decision[Key]]) -> None:
         """These are committed: saying the same again would be a repeat."""
         for decision in decisions:
-            stay = self._stays.get(decision.key)
-            if stay is not None and stay.frontier.term == decision.term:
-                stay.published = decision.offset, decision.metadata
+            assignment = self._assignments.get(decision.key)
+            if assignment is not None and assignment.frontier.term == decision.term:
+                assignment.published = decision.offset, decision.metadata
 
     def not_published(self, decisions: Iterable[Decision[Key]]) -> None:
         """These could not be committed: the next run says the state of these partitions again."""
         for decision in decisions:
-            stay = self._stays.get(decision.key)
-            if stay is not None and stay.frontier.term == decision.term:
-                stay.has_news = True
+            assignment = self._assignments.get(decision.key)
+            if assignment is not None and assignment.frontier.term == decision.term:
+                assignment.has_news = True
 
     @property
     def metadata_length(self) -> int:
@@ -250,11 +250,14 @@ class OffsetCommitter(Generic[Key]):
     def frontiers(self) -> dict[Key, Frontier[Any]]:
         """The frontiers with all that was reported."""
         self._guarded(self._read_queue)
-        return {key: stay.frontier for key, stay in self._stays.items()}
+        return {key: assignment.frontier for key, assignment in self._assignments.items()}
 
     def committed(self) -> dict[Key, int]:
         """What the group has of each partition, as far as is known; -1 for nothing."""
-        return {key: -1 if stay.published is None else stay.published[0] for key, stay in self._stays.items()}
+        return {
+            key: -1 if assignment.published is None else assignment.published[0]
+            for key, assignment in self._assignments.items()
+        }
 
     def metrics(self) -> CommitterMetrics:
         return CommitterMetrics(
@@ -264,12 +267,12 @@ class OffsetCommitter(Generic[Key]):
             self._obsolete_count,
             self._invalid_count,
             len(self._queue),
-            sum(len(stay.frontier) for stay in self._stays.values()),
+            sum(len(assignment.frontier) for assignment in self._assignments.values()),
         )
 
     def _guarded(self, step: Callable[[], Result]) -> Result:
         if self._broken is not None:
-            raise BrokenPromise("the committer stopped because what it was told cannot be") from self._broken
+            raise InvariantViolation("the committer stopped because what it was told cannot be") from self._broken
         try:
             return step()
         except BaseException as error:
@@ -293,86 +296,86 @@ class OffsetCommitter(Generic[Key]):
                 self._note_log(report)
 
     def _start(self, entry: _Assigned) -> None:
-        before = self._stays.get(entry.key)
+        before = self._assignments.get(entry.key)
         if before is not None and before.frontier.term >= entry.term:
-            raise BrokenPromise(
+            raise InvariantViolation(
                 f"{entry.key} was assigned in term {entry.term}, but term {before.frontier.term} had begun"
             )
-        self._stays[entry.key] = _Stay(entry)
+        self._assignments[entry.key] = _PartitionState(entry)
 
     def _release(self, entry: _Released) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is not None and stay.frontier.term == entry.term:
-            del self._stays[entry.key]
+        assignment = self._assignments.get(entry.key)
+        if assignment is not None and assignment.frontier.term == entry.term:
+            del self._assignments[entry.key]
 
     def _note_log(self, entry: _EpochsRead | _KnownCut) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is None or stay.frontier.term != entry.term:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
             return
         if isinstance(entry, _KnownCut):
-            stay.frontier.cut_known(entry.offset)
-            stay.has_news = True
+            assignment.frontier.cut_known(entry.offset)
+            assignment.has_news = True
         else:
             for offset, epoch in entry.steps:
-                stay.epochs.read(offset, epoch)
+                assignment.epochs.read(offset, epoch)
 
     def _put_in_flight(self, entry: _InFlight) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is None or stay.frontier.term != entry.term:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
             self._obsolete_count += len(entry.offsets)
             return
-        frontier = stay.frontier
+        frontier = assignment.frontier
         frontier.take_all(entry.term, entry.offsets, entry.items)
         if self._at_once:
             self._committed_count += frontier.done_all(entry.term, entry.offsets)
         frontier.advance(entry.term, entry.position)
-        stay.has_news = True
+        assignment.has_news = True
         if self._whole_polls:
-            if stay.confirmed < 0 and entry.offsets:
-                stay.confirmed = entry.offsets[0]
-            stay.ends.append(frontier.position)
+            if assignment.confirmed < 0 and entry.offsets:
+                assignment.confirmed = entry.offsets[0]
+            assignment.ends.append(frontier.position)
 
     def _end(self, entry: _Ended) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is None or stay.frontier.term != entry.term:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
             self._obsolete_count += sum(1 for _ in entry.offsets)
             return
-        stay.has_news = True
+        assignment.has_news = True
         if not self._at_once:
-            self._committed_count += stay.frontier.done_all(entry.term, entry.offsets)
+            self._committed_count += assignment.frontier.done_all(entry.term, entry.offsets)
 
     def _decide(self) -> Iterator[Decision[Key]]:
-        for key, stay in self._stays.items():
-            frontier = stay.frontier
-            if not stay.has_news and not len(frontier):
+        for key, assignment in self._assignments.items():
+            frontier = assignment.frontier
+            if not assignment.has_news and not len(frontier):
                 continue
-            stay.has_news = False
-            offset = self._confirmed(stay) if self._whole_polls else frontier.frontier
+            assignment.has_news = False
+            offset = self._confirmed(assignment) if self._whole_polls else frontier.frontier
             if not 0 <= offset < LARGEST_LONG:
                 self._invalid_count += 1
                 continue
             metadata = ""
             if self._metadata_length and not self._whole_polls:
                 metadata = encode(offset, frontier.done_ahead(), self._metadata_length).text
-            is_repeat = stay.published == (offset, metadata)
-            yield Decision(key, frontier.term, offset, metadata, is_repeat, self._epoch(stay, offset, metadata))
+            is_repeat = assignment.published == (offset, metadata)
+            yield Decision(key, frontier.term, offset, metadata, is_repeat, self._epoch(assignment, offset, metadata))
 
     @staticmethod
-    def _epoch(stay: _Stay, offset: int, metadata: str) -> int:
-        epoch = stay.epochs.before(offset)
+    def _epoch(assignment: _PartitionState, offset: int, metadata: str) -> int:
+        epoch = assignment.epochs.before(offset)
         if epoch < 0:
             # Nothing was read below: a gap at the start of the log, which a truncation may reach into all the same.
-            epoch = stay.epochs.first
+            epoch = assignment.epochs.first
         if metadata:
-            epoch = max(epoch, stay.epochs.before(stay.frontier.position))
-            if stay.frontier.knows_beyond:
-                epoch = max(epoch, stay.known_epoch)
+            epoch = max(epoch, assignment.epochs.before(assignment.frontier.position))
+            if assignment.frontier.knows_beyond:
+                epoch = max(epoch, assignment.known_epoch)
         return epoch
 
     @staticmethod
-    def _confirmed(stay: _Stay) -> int:
+    def _confirmed(assignment: _PartitionState) -> int:
         """The end of the last poll that is over, together with all before it."""
-        frontier = stay.frontier.frontier
-        while stay.ends and stay.ends[0] <= frontier:
-            stay.confirmed = stay.ends.popleft()
-        return stay.confirmed
+        frontier = assignment.frontier.frontier
+        while assignment.ends and assignment.ends[0] <= frontier:
+            assignment.confirmed = assignment.ends.popleft()
+        return assignment.confirmed

@@ -13,9 +13,9 @@ import contextlib
 import threading
 from contextvars import Context, copy_context
 
-from seamark.parallel.pools.calls import Argument, Handler
+from seamark.parallel.pools.call import Argument, Handler
 from seamark.parallel.pools.loop import LoopWorkers
-from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.pool import Mailbox
 
 # How long handlers that are cancelled at the end may take to clean up, before their records are let go.
 _CLEAN_UP_S = 1.0

@@ -14,14 +14,11 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from seamark.parallel.core.actions import StartCall
 from seamark.parallel.core.handler_kinds import check_answer, is_async
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.calls import Argument, Handler
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.call import Argument, Handler, line_of_coroutine
 from seamark.parallel.pools.carried_errors import tellable
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import WORTH_WAKING, taken_back
-from seamark.parallel.pools.stack_lines import line_of_coroutine
+from seamark.parallel.pools.pool import WORTH_WAKING, Mailbox, taken_back
 from seamark.parallel.pools.whereabouts import running_in
 from seamark.readable_log import readable_logger
 
@@ -76,7 +73,7 @@ class LoopWorkers:
     def withdraw(self) -> list[StartCall]:
         return taken_back(self._queue)
 
-    def stands_at(self, work: Work) -> str | None:
+    def stands_at(self, work: InFlightRecord) -> str | None:
         for call, coroutine in list(self._running.values()):
             if work in call.works:
                 return line_of_coroutine(coroutine) if coroutine is not None else "the event loop"
