@@ -66,10 +66,10 @@ class AsyncParallelConsumer(ConsumerHandle):
     def _where_to_run(self, handler: Handler, run_in: str) -> Place:
         check_handler(handler)
         if not is_async(handler):
-            reason = "is no coroutine function and would block the loop: declare it async def, or use ParallelConsumer"
+            reason = "is not a coroutine function and would block the loop: use async def, or ParallelConsumer"
             raise ConfigError("handler", handler, reason)
         if run_in not in ("auto", "loop"):
-            raise ConfigError("run_in", run_in, "does not go with AsyncParallelConsumer, which uses the caller's loop")
+            raise ConfigError("run_in", run_in, "is not supported: handlers run on the caller's loop")
         return "loop"
 
     def _make_pool(self, mailbox: Mailbox, ahead: int) -> Pool:

@@ -147,7 +147,7 @@ class ConsumerHandle(ABC):
         self._home.check()
         with self._starting:
             if self._state is not State.NEW:
-                raise UsageError("a parallel consumer is started once; make another")
+                raise UsageError("a parallel consumer can only be started once: create another")
             ahead = calls_ahead(self.settings, self._place)
             self._runtime = Runtime(
                 self._runtime_settings(),
@@ -269,7 +269,7 @@ class ConsumerHandle(ABC):
 
         def skip(now: float) -> list[Action]:
             actions = runtime.engine.skip(partition, offset, now)
-            _log.warning("%s offset %d was skipped by call: the frontier passes it", partition, offset)
+            _log.warning("%s offset %d was skipped by a call of skip(): the frontier passes it", partition, offset)
             return actions
 
         return self._order(runtime, skip)
@@ -326,7 +326,7 @@ def answer_of(answer: Future[T]) -> T:
 
 def check_drain(drain: object) -> None:
     if drain is not None and (isinstance(drain, bool) or not isinstance(drain, int | float) or drain < 0):
-        raise ConfigError("drain", drain, "must be a number of seconds that is not negative")
+        raise ConfigError("drain", drain, "must be a number of seconds >= 0")
 
 
 def check_condition(condition: Callable[[], object]) -> None:
@@ -365,7 +365,7 @@ def _milliseconds(value: object) -> float:
 
 def _check_arrow(argument: Argument) -> None:
     if argument.has_deserializers:
-        raise ConfigError("batch", "Batch(arrow=True)", "goes with keys and values as bytes: leave out key= and value=")
+        raise ConfigError("batch", "Batch(arrow=True)", "needs keys and values as bytes: leave out key= and value=")
     from seamark.parallel.core.columns import require_arrow
 
     require_arrow()

@@ -574,6 +574,6 @@ def test_a_committer_that_cannot_compute_stops_everything_without_a_commit():
     driver.poll([5, 3])
     actions = driver.wait(1.0)
     [stopped] = [action for action in actions if isinstance(action, Stopped)]
-    assert stopped.reason.startswith("the committer cannot go on: offset 3 was polled")
+    assert stopped.reason.startswith("the committer cannot continue: offset 3 was polled")
     assert driver.all_of(CommitOffsets) == []
     assert driver.engine.is_over

@@ -81,11 +81,11 @@ class SeamarkPort:
         def assigned(partitions: list[TopicPartition]) -> None:
             if not partitions:
                 return
-            found = consumer.committed(partitions)
+            offsets = consumer.committed(partitions)
             for partition in partitions:
                 self._told.pop(partition, None)
             self._forget_unreadable(partitions)
-            rebalance.on_assigned({partition: _committed(found.get(partition)) for partition in partitions})
+            rebalance.on_assigned({partition: _committed(offsets.get(partition)) for partition in partitions})
 
         def revoked(partitions: list[TopicPartition]) -> None:
             self._forget_unreadable(partitions)
@@ -137,15 +137,15 @@ class SeamarkPort:
     def _guarded(self, take: Callable[[], Any]) -> Any:
         self._consumer.tell_outcomes()
         try:
-            found = take()
+            taken = take()
         except WakeUp:
-            found = None
+            taken = None
         except RecordsTooLarge as error:
             self._set_aside(error)
-            found = None
+            taken = None
         self._consumer.tell_outcomes()
         self._say_what_is_unreadable()
-        return found
+        return taken
 
     def _set_aside(self, error: RecordsTooLarge) -> None:
         """Read the other partitions on: whoever wrote one batch that costs too much must not stop them all."""
@@ -158,8 +158,8 @@ class SeamarkPort:
         if not self._unreadable or (now := self._clock()) < self._next_saying:
             return
         self._next_saying = now + _SAY_AGAIN_S
-        for each in self._unreadable.values():
-            _log.error("%s", each)
+        for set_aside in self._unreadable.values():
+            _log.error("%s", set_aside)
 
     def _is_turn(self, timeout: float) -> bool:
         """Whether the consumer's own machinery is asked, which lives on another thread."""
@@ -181,7 +181,7 @@ class SeamarkPort:
                 count = sum(1 for _ in run)
                 polled.append(Polled(TopicPartition(*place), records[start : start + count]))
                 start += count
-        last = {each.partition: index for index, each in enumerate(polled)}
+        last = {run.partition: index for index, run in enumerate(polled)}
         for partition, index in last.items():
             position, _ = self._consumer.position_now(partition) or _UNKNOWN
             self._told[partition] = position
@@ -204,7 +204,7 @@ class SeamarkPort:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         ours = self._consumer.assignment()
-        wanted = [each for each in partitions if each in ours and each not in self._unreadable]
+        wanted = [partition for partition in partitions if partition in ours and partition not in self._unreadable]
         self._consumer.resume(wanted)
 
     # -- committing
@@ -213,7 +213,8 @@ class SeamarkPort:
         self, offsets: Mapping[TopicPartition, ToCommit], done: CommitDone | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, BaseException | None]:
         wanted = {
-            partition: Offset(each.offset, each.metadata, each.leader_epoch) for partition, each in offsets.items()
+            partition: Offset(to_commit.offset, to_commit.metadata, to_commit.leader_epoch)
+            for partition, to_commit in offsets.items()
         }
         if done is not None:
             self._consumer.commit_soon(wanted, lambda sent, error: done(outcomes_of(sent, error)))
@@ -245,7 +246,7 @@ class SeamarkPort:
 
         try:
             if self._producer is None:
-                shared = {each.name.replace("_", ".") for each in fields(ClientConfig)}
+                shared = {field.name.replace("_", ".") for field in fields(ClientConfig)}
                 config = {name: value for name, value in self._config.items() if name in shared}
                 self._producer = Producer(config, **_PRODUCER)
             self._producer.send(topic, value, key=key, headers=headers, on_delivery=ended)
@@ -280,11 +281,11 @@ class SeamarkPort:
                 self._producer.close(timeout)
 
 
-def _committed(found: Offset | None) -> Committed:
+def _committed(offset: Offset | None) -> Committed:
     # confluent-kafka, if that had the group before, ends metadata with a null character.
-    if found is None:
+    if offset is None:
         return Committed(-1)
-    return Committed(found.offset, (found.metadata or "").rstrip("\0"), found.leader_epoch)
+    return Committed(offset.offset, (offset.metadata or "").rstrip("\0"), offset.leader_epoch)
 
 
 def outcomes_of(offsets: Iterable[TopicPartition], error: BaseException | None) -> Outcomes:

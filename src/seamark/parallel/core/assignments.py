@@ -49,10 +49,10 @@ class Assignments:
         if committed.offset < 0:
             self.begin(partition, committed.offset)
             return False
-        found = done_ahead.read(committed.metadata, committed.offset)
-        known = found if isinstance(found, DoneAhead) else None
+        done = done_ahead.read(committed.metadata, committed.offset)
+        known = done if isinstance(done, DoneAhead) else None
         self.begin(partition, committed.offset, known, committed)
-        return isinstance(found, done_ahead.Refusal) and found.kind != "empty"
+        return isinstance(done, done_ahead.Refusal) and done.kind != "empty"
 
     def begin(
         self,
@@ -169,7 +169,7 @@ class AwaitingCommit:
         """
         accepted: list[InFlightRecord] = []
         refused: list[InFlightRecord] = []
-        for earlier in [each for each in self._by_ticket if each <= ticket]:
+        for earlier in [sent for sent in self._by_ticket if sent <= ticket]:
             left: list[InFlightRecord] = []
             for work in self._by_ticket.pop(earlier):
                 is_accepted = work.partition in results and results[work.partition] is None

@@ -77,10 +77,10 @@ def slices_of(columns: PolledColumns, term: int, most: int, lane: Any, now: floa
 def split_batch(work: InFlightRecord) -> list[InFlightRecord]:
     """A work for each row; together they cost what the piece did."""
     assert work.offsets is not None
-    each, rest = divmod(work.size_bytes, work.count)
+    share, rest = divmod(work.size_bytes, work.count)
     works: list[InFlightRecord] = []
     for row, offset in zip(rows_of(work.record), work.offsets, strict=True):
-        size = each + (rest if not works else 0)
+        size = share + (rest if not works else 0)
         single = InFlightRecord(
             work.partition, work.term, offset, row, lane=work.lane, size_bytes=size, since=work.since
         )
@@ -109,8 +109,8 @@ def rows_of(batch: Any) -> list[RowRecord]:
     ]
 
 
-def _headers(found: Any) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((each["key"], each["value"]) for each in found) if found else ()
+def _headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((header["key"], header["value"]) for header in headers) if headers else ()
 
 
 def batch_of_works(works: Sequence[InFlightRecord]) -> Any:

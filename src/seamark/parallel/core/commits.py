@@ -80,7 +80,9 @@ class CommitTickets:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._under_way[ticket] = news
-        offsets = {each.key: ToCommit(each.offset, each.metadata, each.leader_epoch) for each in news}
+        offsets = {
+            decision.key: ToCommit(decision.offset, decision.metadata, decision.leader_epoch) for decision in news
+        }
         return CommitOffsets(ticket, offsets, must_wait)
 
     def finished(

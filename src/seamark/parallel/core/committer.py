@@ -272,7 +272,7 @@ class OffsetCommitter(Generic[Key]):
 
     def _guarded(self, step: Callable[[], Result]) -> Result:
         if self._broken is not None:
-            raise InvariantViolation("the committer stopped because what it was told cannot be") from self._broken
+            raise InvariantViolation("the committer stopped: earlier reports contradicted each other") from self._broken
         try:
             return step()
         except BaseException as error:

@@ -111,9 +111,9 @@ class Engine:
     # What the group says.
 
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
-        for partition, found in committed.items():
+        for partition, offset in committed.items():
             self._end_assignment(partition)
-            self.counters.foreign_metadata += self.assignments.begin_from(partition, found)
+            self.counters.foreign_metadata += self.assignments.begin_from(partition, offset)
             self._budget.assigned([partition])
         return self._step(now)
 
@@ -408,7 +408,7 @@ class Engine:
         except InvariantViolation as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
-            actions.append(Stopped(f"the committer cannot go on: {broken}", broken))
+            actions.append(Stopped(f"the committer cannot continue: {broken}", broken))
             return None
         if action is None:
             # All that was polled is committed already.

@@ -104,15 +104,15 @@ class Intake:
         """The works with those of columns replaced by one for each record, also among those in flight."""
         from seamark.parallel.core.columns import split_batch
 
-        found: list[InFlightRecord] = []
+        records: list[InFlightRecord] = []
         frontiers = self._committer.frontiers()
         for work in works:
             singles = [work] if work.offsets is None else split_batch(work)
-            found += singles
+            records += singles
             frontier = frontiers.get(work.partition)
             if frontier is not None and frontier.term == work.term:
                 frontier.replace_items({single.offset: single for single in singles})
-        return found
+        return records
 
     def _ready_assignment(self, partition: TopicPartition, count: int, first: int | None) -> Assignment | None:
         assignment = self._assignments.get(partition)

@@ -200,19 +200,19 @@ class Lanes:
 
     def end_calls(self, calls: Iterable[StartCall]) -> dict[TopicPartition, list[InFlightRecord]]:
         """As ``hold`` for each; gives their records by partition."""
-        found: dict[TopicPartition, list[InFlightRecord]] = {}
+        by_partition: dict[TopicPartition, list[InFlightRecord]] = {}
         running = self._running
         for call in calls:
             for work in call.works:
                 if running.pop(work, work) is not None:
                     raise UsageError(f"{work!r} ended, but it was not running")
-                works = found.get(work.partition)
+                works = by_partition.get(work.partition)
                 if works is None:
-                    found[work.partition] = [work]
+                    by_partition[work.partition] = [work]
                 else:
                     works.append(work)
             self._calls -= 1
-        return found
+        return by_partition
 
     def release(self, works: Sequence[InFlightRecord]) -> None:
         """Records that are held, not running, are over: open their lanes."""

@@ -135,7 +135,7 @@ class RecordOutcomes:
         return self._give_up(work)
 
     def parked_at(self, partition: TopicPartition, offset: int) -> InFlightRecord | None:
-        return next((each for each in self.parked if (each.partition, each.offset) == (partition, offset)), None)
+        return next((work for work in self.parked if (work.partition, work.offset) == (partition, offset)), None)
 
     def held(self, partition: TopicPartition) -> list[InFlightRecord]:
         """What waits for an attempt, for a decision or for its copy to be written."""
@@ -196,7 +196,7 @@ class RecordOutcomes:
 
     def _no_longer_waits(self, work: InFlightRecord) -> None:
         if work.state is RecordState.RETRYING:
-            self.retries.drop(lambda each: each is work)
+            self.retries.drop(lambda waiting: waiting is work)
         self.parked.pop(work, None)
 
     def _over(self, works: Sequence[InFlightRecord]) -> int:

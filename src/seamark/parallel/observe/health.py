@@ -31,16 +31,16 @@ class HasStatus(Protocol):
 
 def complaints(status: Status, *, max_stall: float, max_commit_failing: float) -> list[str]:
     """Why a restart is called for; empty while all is well."""
-    found = []
+    reasons = []
     if status.state is State.FAILED:
-        found.append(f"the consumer stopped: {status.reason or status.last_error}")
+        reasons.append(f"the consumer stopped: {status.reason or status.last_error}")
     if status.state is State.STOPPED:
-        found.append("the consumer was stopped")
-    found += [str(each) for each in status.holding if each.stall.age > max_stall]
+        reasons.append("the consumer was stopped")
+    reasons += [str(held) for held in status.holding if held.stall.age > max_stall]
     if status.commits.failing_for > max_commit_failing:
         error = status.commits.last_error
-        found.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
-    return found
+        reasons.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
+    return reasons
 
 
 def degradations(status: Status) -> list[str]:
@@ -48,7 +48,7 @@ def degradations(status: Status) -> list[str]:
 
     No reason for a restart: the batch would be met again, and whoever wrote it would stop all other partitions.
     """
-    return [str(each) for each in status.set_aside]
+    return [str(partition) for partition in status.set_aside]
 
 
 def unready(status: Status) -> str | None:

@@ -121,7 +121,7 @@ class Status:
     @property
     def in_flight(self) -> int:
         """Records that were polled and are not over."""
-        return sum(each.in_flight for each in self.partitions.values())
+        return sum(partition.in_flight for partition in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True)

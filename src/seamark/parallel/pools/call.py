@@ -51,7 +51,7 @@ def where_to_run(handler: Handler, run_in: str) -> Literal["threads", "loop", "p
         raise ConfigError("run_in", run_in, f"is not one of {', '.join(RUN_IN)}")
     if is_async(handler):
         if run_in in ("threads", "processes"):
-            raise ConfigError("run_in", run_in, "does not go with an async handler, which runs on a loop")
+            raise ConfigError("run_in", run_in, "is not supported for an async handler, which runs on an event loop")
         return "loop"
     return "threads" if run_in == "auto" else run_in  # type: ignore[return-value]
 
@@ -156,10 +156,10 @@ def line_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> str | None:
 
 def _line_of(frames: Iterable[FrameType]) -> str | None:
     """The first of the frames, innermost first, that is not the standard library's."""
-    found = None
+    innermost = None
     for frame in frames:
         code = frame.f_code
-        found = found or f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+        innermost = innermost or f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
         if not code.co_filename.startswith(_LIBRARY) or "site-packages" in code.co_filename:
             return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
-    return found
+    return innermost

@@ -41,13 +41,13 @@ class Pool(Protocol):
 
 def taken_back(queue: deque[StartCall]) -> list[StartCall]:
     """Empty a queue that handlers take from at the same time."""
-    found = []
+    calls = []
     while queue:
         try:
-            found.append(queue.popleft())
+            calls.append(queue.popleft())
         except IndexError:
             break
-    return found
+    return calls
 
 
 def calls_ahead(settings: Settings, place: str) -> int:
@@ -117,5 +117,5 @@ class Mailbox:
         self._arrived.put(None)
 
     def take_succeeded(self) -> list[StartCall]:
-        found = self.succeeded
-        return [found.popleft() for _ in range(len(found))]
+        calls = self.succeeded
+        return [calls.popleft() for _ in range(len(calls))]

@@ -168,9 +168,9 @@ class ProcessPool:
             started = time.monotonic()
             endings = child.take()
             self._report(endings)
-            each = (time.monotonic() - started) / max(1, len(endings))
+            seconds_per_call = (time.monotonic() - started) / max(1, len(endings))
             # Twice what is to be under way, so that the process has the next list when it is through with one.
-            size = max(2, min(MOST_CALLS, int(2 * _LIST_S / max(each, 1e-6)), size * 2))
+            size = max(2, min(MOST_CALLS, int(2 * _LIST_S / max(seconds_per_call, 1e-6)), size * 2))
 
     def _next_calls(self, most: int, *, may_wait: bool) -> list[StartCall]:
         if may_wait:

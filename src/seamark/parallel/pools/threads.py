@@ -95,7 +95,7 @@ class ThreadPool:
         if not self._threads:
             # Nobody would run what waits: for the owner, which ends the consumer.
             raise error
-        _log.warning("No more than %d of %d handler threads can be had: %s", len(self._threads), self._limit, error)
+        _log.warning("Only %d of %d handler threads could be started: %s", len(self._threads), self._limit, error)
         self._limit = len(self._threads)
         self._is_full = True
 
@@ -112,7 +112,7 @@ class ThreadPool:
             try:
                 self._work(parked)
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: calls would wait for it
-                _log.exception("An error was thrown into a handler's thread from outside; the thread goes on.")
+                _log.exception("An error was thrown into a handler's thread from outside; the thread continues.")
                 call = self._running.pop(threading.get_ident(), None)
                 if call is not None:
                     self._mailbox.failed.append((call, tellable(error)))

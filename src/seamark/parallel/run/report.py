@@ -59,7 +59,7 @@ def status_of(runtime: Reported, state: State, group: str) -> Status:
     engine = runtime.engine
     now = runtime.clock()
     holding = with_places(engine.stalls(now, after=0.0), engine, runtime.pool)
-    stalls = tuple(each for each in holding if each.stall.age >= engine.settings.stall_after)
+    stalls = tuple(held for held in holding if held.stall.age >= engine.settings.stall_after)
     return Status(
         state=state,
         group=group,
@@ -96,21 +96,21 @@ def final_report(runtime: Reported, state: State, group: str) -> tuple[Summary, 
 def summary_of(runtime: Reported) -> Summary:
     engine = runtime.engine
     partitions = _partitions(runtime)
-    in_flight = sum(each.in_flight for each in partitions.values())
+    in_flight = sum(status.in_flight for status in partitions.values())
     refused = {
-        partition: each
-        for partition, each in engine.tickets.refused_last.items()
-        if partition in partitions and partitions[partition].term == each.term
+        partition: commit
+        for partition, commit in engine.tickets.refused_last.items()
+        if partition in partitions and partitions[partition].term == commit.term
     }
-    errors = [str(each.error or "the answer does not mention it") for each in refused.values()]
+    errors = [str(commit.error or "the answer does not mention it") for commit in refused.values()]
     return Summary(
         runtime.reason,
         engine.counters.as_dict(),
         runtime.clock() - runtime.started,
-        {partition: each.committed for partition, each in partitions.items()},
+        {partition: status.committed for partition, status in partitions.items()},
         unfinished=in_flight + engine.awaiting_commit.uncommitted_count,
         lost=_lost(engine),
-        not_committed={partition: each.offset for partition, each in refused.items()},
+        not_committed={partition: commit.offset for partition, commit in refused.items()},
         commit_error=errors[-1] if errors else None,
     )
 
@@ -129,12 +129,12 @@ def _partitions(runtime: Reported) -> dict[TopicPartition, PartitionStatus]:
     committed = engine.committer.committed()
     paused = set(engine.budget.paused())
     ends = runtime.log_ends()
-    found = {}
+    statuses = {}
     for partition in sorted(engine.assignments.terms()):
         assignment, frontier = engine.assignments.get(partition), frontiers.get(partition)
         if assignment is None or frontier is None:
             continue
-        found[partition] = PartitionStatus(
+        statuses[partition] = PartitionStatus(
             partition=partition,
             term=assignment.term,
             committed=committed.get(partition, -1),
@@ -146,7 +146,7 @@ def _partitions(runtime: Reported) -> dict[TopicPartition, PartitionStatus]:
             is_draining=assignment.is_draining,
             log_end=ends.get(partition, -1),
         )
-    return found
+    return statuses
 
 
 def _commits(runtime: Reported, now: float) -> CommitStatus:
@@ -171,12 +171,12 @@ def _parked(work: InFlightRecord, now: float) -> ParkedRecord:
 def with_places(stalls: Iterable[Stall], engine: Engine, pool: Pool) -> list[StallStatus]:
     """Each with the place where the record's handler stands."""
     frontiers = engine.committer.frontiers()
-    found = []
+    statuses = []
     for stall in stalls:
         frontier = frontiers.get(stall.partition)
         work = frontier.item(stall.offset) if frontier is not None else None
-        found.append(StallStatus(stall, pool.stands_at(work) if work is not None else None))
-    return found
+        statuses.append(StallStatus(stall, pool.stands_at(work) if work is not None else None))
+    return statuses
 
 
 class _Told(NamedTuple):

@@ -153,10 +153,10 @@ class Runtime:
                 self._perform(engine.polled_columns(columns, self.clock()))
             return bool(pieces)
         most = min(POLL_RECORDS, engine.budget.room_records()) if wants_records else 1
-        found = self._port.poll(timeout, most)
-        for polled in found:
+        batches = self._port.poll(timeout, most)
+        for polled in batches:
             self._perform(engine.polled(polled, self.clock()))
-        return bool(found)
+        return bool(batches)
 
     def _in_trouble(self, error: Exception) -> None:
         now = self.clock()
