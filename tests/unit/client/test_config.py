@@ -7,7 +7,6 @@ import pytest
 
 from seamark.client.config.aliases import ELSEWHERE, RENAMED
 from seamark.client.config.config import AdminConfig, ConsumerConfig, ProducerConfig
-from seamark.client.config.credentials import credentials_of
 from seamark.errors import ConfigError
 
 BOOTSTRAP = {"bootstrap.servers": "a:9092"}
@@ -198,7 +197,7 @@ def test_secrets_are_in_no_representation(options):
     config = AdminConfig.from_options(options)
     assert PASSWORD not in repr(config)
     assert PASSWORD not in str(config.as_keys())
-    assert PASSWORD not in repr(credentials_of(config))
+    assert PASSWORD not in repr(config.credentials)
     assert "[hidden]" in repr(config)
 
 
@@ -232,7 +231,7 @@ def test_a_secret_of_the_wrong_type_is_not_shown():
 
 def test_kafkas_jaas_line_gives_name_and_password():
     line = 'org.apache.kafka.common.security.scram.ScramLoginModule required\n  username=\'u\' password="a\\"b;c" x=y;'
-    found = credentials_of(AdminConfig.from_options({**SASL, "sasl.jaas.config": line}))
+    found = AdminConfig.from_options({**SASL, "sasl.jaas.config": line}).credentials
     assert (found.mechanism, found.username, found.password) == ("SCRAM-SHA-512", "u", 'a"b;c')
 
 

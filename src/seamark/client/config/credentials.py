@@ -6,12 +6,8 @@ The password leaves this module only towards the mechanism that needs it; a ``Cr
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from seamark.errors import HIDDEN, ConfigError
-
-if TYPE_CHECKING:
-    from seamark.client.config.config import ClientConfig
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -33,17 +29,6 @@ class Credentials:
 
     def __repr__(self) -> str:
         return f"Credentials({self.mechanism!r}, {self.username!r}, password=[hidden])"
-
-
-def credentials_of(config: ClientConfig) -> Credentials | None:
-    """What to authenticate with, or None where the listener does not ask; the configuration was checked before."""
-    if not config.security_protocol.startswith("SASL"):
-        return None
-    username, password = config.sasl_username, config.sasl_password
-    if config.sasl_jaas_config is not None:
-        username, password = read_jaas(config.sasl_jaas_config)
-    assert config.sasl_mechanism is not None
-    return Credentials(config.sasl_mechanism, username or "", password or "")
 
 
 def read_jaas(config: str) -> tuple[str | None, str | None]:

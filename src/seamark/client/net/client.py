@@ -20,7 +20,6 @@ from typing import Literal, TypeVar
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import ClusterView, MetadataCache, Node
 from seamark.client.config.config import ClientConfig
-from seamark.client.config.credentials import credentials_of
 from seamark.client.deadline import Deadline
 from seamark.client.errors import (
     AuthenticationFailed,
@@ -73,7 +72,7 @@ class NetworkClient:
             request_timeout_s=config.request_timeout_ms / 1000,
             security_protocol=config.security_protocol,
             tls=tls_context(config),
-            credentials=credentials_of(config),
+            credentials=config.credentials,
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
         )

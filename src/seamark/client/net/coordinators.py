@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
@@ -24,23 +24,27 @@ from seamark.client.net.discovery import (
     coordinator_connection_id,
     coordinator_not_available,
 )
+from seamark.client.net.exchanges import AnyBroker
 from seamark.client.requests import ByVersion
 from seamark.errors import ClosedError
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from seamark.wire.schema.schema import Message
-
-if TYPE_CHECKING:
-    from seamark.client.net.client import NetworkClient
 
 GROUP = 0
 # The first version that carries many keys.
 BATCHED = 4
 
 
+class Network(AnyBroker, Protocol):
+    def learn_node(self, node: Node) -> None: ...
+
+    def disconnect(self, connection_id: int, reason: str) -> None: ...
+
+
 class Coordinators:
     """The coordinators of the groups that one client works with."""
 
-    def __init__(self, network: NetworkClient) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = network
         self._groups: dict[str, CoordinatorDiscovery] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from seamark.client.config.config import ClientConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import RequestTimedOut
 from seamark.client.net.client_log import ClientLog
@@ -21,9 +22,21 @@ from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-
 # A longer wait than brokers impose by quota in one answer is worth a line.
 _LONG_THROTTLE_S = 10.0
+
+
+class AnyBroker(Protocol):
+    """What the parts of a client are given of it, so that they need not know the client itself."""
+
+    @property
+    def config(self) -> ClientConfig: ...
+
+    def causes(self) -> dict[str, str]: ...
+
+    async def send_to_any(
+        self, message: Request, response: type[M], *, deadline: Deadline, min_version: int = 0
+    ) -> M: ...
 
 
 class Exchanges:
