@@ -14,8 +14,8 @@ from seamark.client.admin import offsets as admin_offsets
 from seamark.client.admin import topics as admin_topics
 from seamark.client.admin.types import ConfigChange, NewTopic, Resource
 from seamark.client.errors import BrokerError, Refused
-from seamark.client.net import retries as admin_retries
-from seamark.client.net.results import SomeFailed
+from seamark.client.net import fanout
+from seamark.client.net.fanout import SomeFailed
 from seamark.errors import UsageError
 from seamark.wire.protocol.error_codes import ErrorCode
 
@@ -303,7 +303,7 @@ def test_more_groups_than_a_request_may_hold_are_read_with_several():
 @pytest.fixture
 def few_at_once(monkeypatch):
     """Calls about more than three things take several requests."""
-    monkeypatch.setattr(admin_retries.settle, "__kwdefaults__", {**admin_retries.settle.__kwdefaults__, "at_once": 3})
+    monkeypatch.setattr(fanout.retry_each, "__kwdefaults__", {**fanout.retry_each.__kwdefaults__, "at_once": 3})
     for module, name, value in (
         (admin_offsets, "_WRITTEN_AT_ONCE", 500),
         (admin_topics, "_CHANGED_AT_ONCE", 6),

@@ -11,12 +11,12 @@ import pytest
 from seamark.client import Admin
 from seamark.client.cluster_view import Node
 from seamark.client.config.config import AdminConfig, ConsumerConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut, RequestTimedOut
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.connecting import ConnectionRecipe, open_connection
 from seamark.client.net.discovery import coordinator_connection_id
+from seamark.client.net.handshake import ConnectionRecipe, open_connection
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -8,10 +8,10 @@ import pytest
 from seamark.client import Admin
 from seamark.client.admin.types import NewTopic
 from seamark.client.config.config import AdminConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, NetworkError
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 

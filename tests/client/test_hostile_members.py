@@ -7,10 +7,10 @@ import pytest
 
 from seamark.client.admin.types import NewTopic
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import AssignmentUnusable
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import (
     Assignment,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from seamark.client.backoff import ExponentialBackoff
+from seamark.client.timing import ExponentialBackoff
 from seamark.counts import shortened
 from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
@@ -151,10 +151,6 @@ class MetadataCache:
         """What the next request asks for; None stands for every topic."""
         return None if self._wants_all else tuple(sorted(self._wanted))
 
-    @property
-    def wants_all(self) -> bool:
-        return self._wants_all
-
     def want_topics(self, topics: Iterable[str], *, also_all: bool = False) -> bool:
         """Replace the wanted topics; a topic that is not in the view makes it stale. Says whether it did."""
         wanted = set(topics)
@@ -239,11 +235,6 @@ class MetadataCache:
             return False
         self.view = replace(changed, version=before.version + 1)
         return True
-
-    def forget_brokers(self) -> None:
-        """None of the known brokers can be reached: what remains are the bootstrap addresses."""
-        self.view = replace(self.view, brokers=MappingProxyType({}), version=self.view.version + 1)
-        self._is_stale = True
 
     def _settle(self, now_ms: int, unsettled: bool) -> None:
         self._refreshed_at_ms = now_ms

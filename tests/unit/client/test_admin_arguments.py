@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from seamark.client import Admin, AsyncAdmin, Consumer, Offset, TopicPartition
-from seamark.client.deadline import Deadline
+from seamark.client.timing import Deadline
 from seamark.errors import UsageError
 
 NOBODY = "127.0.0.1:1"

@@ -8,8 +8,8 @@ import pytest
 
 from seamark.client.admin.spreading import until_known
 from seamark.client.cluster_view import ClusterView, Node
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ConnectionFailed
+from seamark.client.timing import Deadline
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 

@@ -11,10 +11,10 @@ from seamark.client.admin import offsets as admin_offsets
 from seamark.client.config.config import AdminConfig, ClientConfig
 from seamark.client.core.events import FailedCommitLog
 from seamark.client.core.lasting_failures import AGAIN_MS
-from seamark.client.deadline import Deadline
 from seamark.client.errors import CommitFailed, RebalanceInProgress
 from seamark.client.net import client_log
 from seamark.client.net.client_log import MOST_PER_MINUTE, ClientLog
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 

@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.errors import AuthenticationFailed, ConnectionFailed, CoordinatorMoved, Refused
 from seamark.client.net.discovery import (
@@ -17,6 +16,7 @@ from seamark.client.net.discovery import (
     coordinator_connection_id,
     coordinator_not_available,
 )
+from seamark.client.timing import ExponentialBackoff
 from seamark.wire.protocol.error_codes import ErrorCode
 
 ONE, TWO = Node(1, "one", 9092), Node(2, "two", 9092)

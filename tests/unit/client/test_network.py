@@ -24,8 +24,9 @@ from seamark.client.errors import (
     UnsupportedByBroker,
     broker_error,
 )
+from seamark.client.net.connection import BrokerVersions
+from seamark.client.net.handshake import hello, next_hello_version, read_hello
 from seamark.client.net.io_thread import IoThread
-from seamark.client.net.negotiation import BrokerVersions, hello, next_hello_version, read_hello
 from seamark.client.records import Offset, Record
 from seamark.errors import SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition

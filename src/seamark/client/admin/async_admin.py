@@ -26,7 +26,7 @@ from seamark.client.admin.types import (
     Resource,
 )
 from seamark.client.cluster_view import TopicView
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
 

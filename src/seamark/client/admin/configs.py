@@ -20,11 +20,10 @@ from seamark.client.admin.types import (
     number_of,
     word_of,
 )
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
+from seamark.client.timing import Deadline
 from seamark.errors import UsageError
 from seamark.wire.protocol.messages import describe_configs as describe_api
 from seamark.wire.protocol.messages import incremental_alter_configs as alter_api
@@ -71,7 +70,7 @@ async def describe_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="describing configs", config=network.config, deadline=deadline,
         at_once=_DESCRIBED_AT_ONCE,
     )  # fmt: skip
@@ -123,7 +122,7 @@ async def alter_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(
+    return await retry_each(
         wanted, attempt, operation="altering configs", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda resource: 1 + len(wanted[resource]),
     )  # fmt: skip

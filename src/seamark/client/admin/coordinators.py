@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from seamark.client.cluster_view import Node
-from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, CoordinatorMoved, NetworkError, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.coordinators import BATCHED, coordinators_of, find_coordinator_request
-from seamark.client.net.retries import MOST_AT_ONCE
+from seamark.client.net.fanout import MOST_AT_ONCE
+from seamark.client.timing import Deadline
 from seamark.portions import portions
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

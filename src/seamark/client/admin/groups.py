@@ -15,12 +15,11 @@ from seamark.client.admin.coordinators import AskNode, GroupCoordinators
 from seamark.client.admin.topics import fetch_topics
 from seamark.client.admin.types import GroupDescription, GroupListing, GroupMember
 from seamark.client.cluster_view import Node
-from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
 from seamark.client.requests import ByVersion
+from seamark.client.timing import Deadline
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -73,7 +72,7 @@ async def list_groups(
         answers = await asyncio.gather(*(ask(node) for node in nodes))
         return dict(zip(nodes, answers, strict=True))
 
-    results = await settle(
+    results = await retry_each(
         cluster.brokers, attempt, operation="listing groups", config=network.config, deadline=deadline
     )
     results.raise_if_failed()
@@ -93,7 +92,7 @@ async def describe_groups(
         groups = listings
     names = list(dict.fromkeys(read_names("group_ids", groups, "group ids")))
     asking = _Describe(network, coordinators, listings, deadline)
-    results = await settle(
+    results = await retry_each(
         names, asking.attempt, operation="describing groups", config=network.config, deadline=deadline
     )
     missing = {name for name, error in results.errors.items() if _is_not_found(error)}
@@ -195,7 +194,7 @@ async def delete_groups(
     async def attempt(some: Sequence[str]) -> dict[str, ClientError | None]:
         return await coordinators.ask(some, ask, deadline, at_once=_DESCRIBED_AT_ONCE)
 
-    return await settle(asked, attempt, operation="deleting groups", config=network.config, deadline=deadline)
+    return await retry_each(asked, attempt, operation="deleting groups", config=network.config, deadline=deadline)
 
 
 def _classic_group(group: DescribeGroupsResponseGroup, node: Node) -> GroupDescription | ClientError:

@@ -17,14 +17,12 @@ from seamark.client.admin.coordinators import AskNode, GroupCoordinators
 from seamark.client.admin.types import OFFSET_SPECS, ListedOffset, number_of
 from seamark.client.cluster_view import Node
 from seamark.client.core.subscriptions import read_offsets
-from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_leader, by_topic
-from seamark.client.net.results import Results
-from seamark.client.net.retries import MOST_AT_ONCE, settle
+from seamark.client.net.fanout import MOST_AT_ONCE, Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET, Offset
 from seamark.client.requests import Request
+from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -70,7 +68,9 @@ async def list_group_offsets(
     async def attempt(names: Sequence[str]) -> dict[str, dict[TopicPartition, Offset] | ClientError]:
         return await coordinators.ask(names, fetching.ask, deadline, at_once=MOST_AT_ONCE, weigh=fetching.weigh)
 
-    return await settle(asked, attempt, operation="reading committed offsets", config=network.config, deadline=deadline)
+    return await retry_each(
+        asked, attempt, operation="reading committed offsets", config=network.config, deadline=deadline
+    )
 
 
 class _Fetch:
@@ -189,7 +189,7 @@ async def alter_group_offsets(
     def weigh(partition: TopicPartition) -> int:
         return _stored_bytes(group_id, partition) + len(wanted[partition].metadata.encode("utf-8", "replace"))
 
-    return await settle(
+    return await retry_each(
         wanted, attempt, operation="altering offsets", config=network.config, deadline=deadline,
         at_once=_WRITTEN_AT_ONCE, weigh=weigh,
     )  # fmt: skip
@@ -238,7 +238,7 @@ async def delete_group_offsets(
 
         return await _of_one_group(coordinators, group_id, some, ask, deadline)
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="deleting offsets", config=network.config, deadline=deadline,
         at_once=_WRITTEN_AT_ONCE, weigh=lambda partition: _stored_bytes(group_id, partition),
     )  # fmt: skip
@@ -343,7 +343,7 @@ async def list_offsets(
             network, partitions, make, offsets_api.ListOffsetsResponse, read, deadline, min_version=least
         )
 
-    return await settle(times, attempt, operation="listing offsets", config=network.config, deadline=deadline)
+    return await retry_each(times, attempt, operation="listing offsets", config=network.config, deadline=deadline)
 
 
 def _time_of(spec: OffsetSpec) -> int:

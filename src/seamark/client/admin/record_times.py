@@ -13,15 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from seamark.client.admin.arguments import read_items
-from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error
+from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error, unreadable
 from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
-from seamark.client.fetch_errors import unreadable
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
 from seamark.client.requests import ByVersion
+from seamark.client.timing import Deadline
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
@@ -66,7 +64,7 @@ async def record_times(
     async def attempt(some: Sequence[LogPlace]) -> dict[LogPlace, int | ClientError | None]:
         return dict(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="reading the times of records", config=network.config, deadline=deadline
     )
 

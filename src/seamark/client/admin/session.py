@@ -7,9 +7,9 @@ from typing import Any, Self, TypeVar
 
 from seamark.client.admin.coordinators import GroupCoordinators
 from seamark.client.config.config import AdminConfig
-from seamark.client.deadline import Deadline
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.retries import MOST_AT_ONCE
+from seamark.client.net.fanout import MOST_AT_ONCE
+from seamark.client.timing import Deadline
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.metadata import (
     MetadataRequest,

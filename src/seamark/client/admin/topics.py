@@ -13,14 +13,12 @@ from seamark.client.admin.arguments import read_by_address, read_items, read_map
 from seamark.client.admin.spreading import until_known
 from seamark.client.admin.types import ClusterDescription, NewTopic
 from seamark.client.cluster_view import MetadataCache, Node, TopicView
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, NetworkError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_leader, by_topic
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET
 from seamark.client.requests import ByVersion, Request
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages import create_partitions as partitions_api
@@ -79,7 +77,7 @@ async def describe_topics(network: NetworkClient, names: Iterable[str], deadline
             for name, topic in cache.view.topics.items()
         }
 
-    return await settle(asked, attempt, operation="describing topics", config=network.config, deadline=deadline)
+    return await retry_each(asked, attempt, operation="describing topics", config=network.config, deadline=deadline)
 
 
 async def create_topics(
@@ -99,7 +97,7 @@ async def create_topics(
             for each in response.topics
         }
 
-    made = await settle(
+    made = await retry_each(
         by_name, attempt, operation="creating topics", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: _weight_of(by_name[name]),
     )  # fmt: skip
@@ -150,7 +148,7 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
             if each.name is not None
         }
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="deleting topics", config=network.config, deadline=deadline, at_once=_CHANGED_AT_ONCE
     )
 
@@ -178,7 +176,7 @@ async def create_partitions(
             for each in response.results
         }
 
-    grown = await settle(
+    grown = await retry_each(
         counts, attempt, operation="adding partitions", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: max(1, counts[name]),
     )  # fmt: skip
@@ -225,7 +223,7 @@ async def delete_records(
     async def attempt(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | ClientError]:
         return await by_leader(network, partitions, make, records_api.DeleteRecordsResponse, read, deadline)
 
-    return await settle(before, attempt, operation="deleting records", config=network.config, deadline=deadline)
+    return await retry_each(before, attempt, operation="deleting records", config=network.config, deadline=deadline)
 
 
 async def describe_cluster(network: NetworkClient, deadline: Deadline) -> ClusterDescription:

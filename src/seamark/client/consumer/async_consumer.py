@@ -35,8 +35,8 @@ from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener
 from seamark.client.core.positions.reset import EARLIEST, LATEST
 from seamark.client.core.subscriptions import read_partitions
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline, now_ms
 from seamark.topic_partition import TopicPartition
 
 R = TypeVar("R")

@@ -24,9 +24,9 @@ from seamark.client.core.fetch_port import Moved, Trouble
 from seamark.client.core.listener import Listener, listener_error
 from seamark.client.core.positions.answers import Answer
 from seamark.client.core.subscriptions import read_offsets, read_partition, read_partitions
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, MemberFenced, WakeUp
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 

@@ -19,14 +19,14 @@ from seamark.client.core.fetch_port import Fetcher
 from seamark.client.core.membership.generation import GroupMetadata
 from seamark.client.core.positions.answers import Answer
 from seamark.client.core.subscriptions import read_partition
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.fetch import metrics as fetch_metrics
-from seamark.client.metrics_text import exposition
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.records import LARGEST_OFFSET
+from seamark.client.timing import Deadline, now_ms
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
+from seamark.prometheus_text import exposition
 from seamark.topic_partition import TopicPartition
 
 # Kafka's own: how long close waits if nothing else is said.

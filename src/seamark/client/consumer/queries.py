@@ -9,17 +9,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.commits.messages import fetch_request
 from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, offset_answers
 from seamark.client.core.positions.requests import list_offsets_request
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_leader
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import by_leader, retry_each
 from seamark.client.records import Offset
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.client.zookeeper.dual import OffsetStorage
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -100,6 +98,6 @@ async def offsets_by_time(
     async def attempt(some: Sequence[TopicPartition]) -> dict[TopicPartition, Answer | ClientError]:
         return await by_leader(network, some, make, ListOffsetsResponse, read, deadline)
 
-    found = await settle(timestamps, attempt, operation="listing offsets", config=config, deadline=deadline)
+    found = await retry_each(timestamps, attempt, operation="listing offsets", config=config, deadline=deadline)
     found.raise_if_failed()
     return {partition: found[partition] for partition in timestamps}

@@ -37,10 +37,10 @@ from seamark.client.core.effects import (
 from seamark.client.core.events import coordinator_found_line, coordinator_lost_line
 from seamark.client.core.fetch_port import Fetcher, Trouble, TroubleKind
 from seamark.client.core.subscriptions import SubscriptionKind
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut
 from seamark.client.net.client import Lane, NetworkClient
 from seamark.client.requests import ByVersion, Request
+from seamark.client.timing import Deadline, now_ms
 from seamark.client.zookeeper.dual import OffsetStorage, offset_storage
 from seamark.errors import ClosedError, SeamarkError
 from seamark.readable_log import readable_logger

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from seamark.assignors import ClusterTopics
-from seamark.client.backoff import RandomSource
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import AssignmentState, Position
 from seamark.client.core.commits.auto_commit import AutoCommit
@@ -43,6 +42,7 @@ from seamark.client.core.subscriptions import Subscription, SubscriptionKind
 from seamark.client.core.topic_waits import TopicWaits
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.records import Offset
+from seamark.client.timing import RandomSource
 from seamark.counts import some_of
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition

@@ -19,7 +19,6 @@ from seamark.client.core import lasting_failures
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.core.positions.requests import READ_COMMITTED
-from seamark.client.deadline import now_ms
 from seamark.client.errors import ClientError, CorruptRecords, broker_error
 from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.backoff import FetchBackoff
@@ -36,6 +35,7 @@ from seamark.client.net.client import NetworkClient
 from seamark.client.net.client_log import ClientLog
 from seamark.client.requests import ByVersion
 from seamark.client.serde.deserializers import load_deserializer
+from seamark.client.timing import now_ms
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code

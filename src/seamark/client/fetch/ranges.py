@@ -20,21 +20,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.positions.requests import READ_COMMITTED
-from seamark.client.deadline import Deadline, now_ms
-from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error
+from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error, unreadable
 from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.arrow import MOST_ROWS
 from seamark.client.fetch.chunks import end_of, plausible_end
 from seamark.client.fetch.records import ReadLimits
 from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
-from seamark.client.fetch_errors import unreadable
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.requests import ByVersion
+from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError, DecodeError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code

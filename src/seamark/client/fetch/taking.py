@@ -12,13 +12,12 @@ from collections.abc import Callable
 
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, Trouble, TroubleKind
-from seamark.client.errors import DeserializationFailed
+from seamark.client.errors import DeserializationFailed, unreadable
 from seamark.client.fetch.arrow import columns_of
 from seamark.client.fetch.chunks import Chunk
 from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.fetch.planning import PartitionFetch
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch_errors import unreadable
 from seamark.client.records import Record
 from seamark.client.serde.deserializers import Deserializer
 from seamark.errors import DecodeError

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from seamark.client.cluster_view import Node
 from seamark.client.config.checks import host_and_port
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import AuthenticationFailed, NetworkError, NoBrokerAvailable, TlsFailed
 from seamark.client.net.connection import Connection
 from seamark.client.net.node import NodeConnection
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError
 
 # How long a connection may take before the next address is tried beside it: far above a round trip around the world.

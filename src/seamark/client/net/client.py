@@ -1,6 +1,6 @@
 """All a client's conversations: bootstrap, one connection per node and purpose, metadata, coordinators.
 
-The shell around the pure cores ``metadata_cache`` and ``discovery``: it gives them answers and the time, and does what
+The shell around the pure cores ``cluster_view`` and ``discovery``: it gives them answers and the time, and does what
 they say. Every method runs on the I/O loop. Nothing here retries an answer that carries an error code: what an error
 means is known by who asked. What is retried is getting an answer at all, from brokers that are interchangeable
 (``send_to_any``), until the deadline.
@@ -17,10 +17,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import ClusterView, MetadataCache, Node
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -33,19 +31,21 @@ from seamark.client.errors import (
 )
 from seamark.client.net.bootstrap import bootstrap_nodes, first_ready
 from seamark.client.net.client_log import ClientLog
-from seamark.client.net.connecting import ConnectionRecipe
 from seamark.client.net.connection import Connection
 from seamark.client.net.coordinators import Coordinators
 from seamark.client.net.discovery import coordinator_connection_id, leaving_connection_id
 from seamark.client.net.exchanges import Exchanges
+from seamark.client.net.handshake import ConnectionRecipe
 from seamark.client.net.metadata_refresh import MetadataRefresh
 from seamark.client.net.node import NodeConnection
 from seamark.client.net.reachability import Reachability
 from seamark.client.net.tls import tls_context
 from seamark.client.requests import Request
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.errors import ClosedError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -157,22 +157,6 @@ class NetworkClient:
             if deadline.is_over:
                 raise NoBrokerAvailable(self._causes(last), deadline.seconds) from last
 
-    async def send_to_leader(
-        self,
-        partition: TopicPartition,
-        message: Request,
-        response: type[M],
-        *,
-        deadline: Deadline,
-        min_version: int = 0,
-        max_version: int | None = None,
-    ) -> M:
-        """One request to the partition's leader as known; what the answer says about leadership is the caller's."""
-        node = await self.leader_of(partition, deadline)
-        return await self.send(
-            node.id, message, response, deadline=deadline, min_version=min_version, max_version=max_version,
-        )  # fmt: skip
-
     async def send_to_coordinator(
         self,
         group_id: str,
@@ -198,6 +182,22 @@ class NetworkClient:
         except (ConnectionFailed, RequestTimedOut):
             self.coordinators.moved(group_id, node)
             raise
+
+    async def produce(self, node_id: int, request: ProduceRequest, *, min_version: int) -> ProduceResponse | None:
+        """One request with batches, written after those that were made before it; None where acks=0 has no answer.
+
+        Batches of one partition must not overtake each other. Only writing stands in line, answers come whenever.
+        """
+        timeout_s = self.config.request_timeout_ms / 1000
+        node_connection = self.connection_to(node_id)
+        place = node_connection.order.take_place()
+        try:
+            await place.reached()
+            connection = await node_connection.ready(Deadline(timeout_s))
+            answer = await self.exchanges.start_produce(connection, request, min_version, timeout_s)
+        finally:
+            place.leave()
+        return None if answer is None else await answer
 
     # nodes and connections
 

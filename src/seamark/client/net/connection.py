@@ -5,6 +5,9 @@ request; a correlation id that says otherwise ends the connection. So does a req
 time: nothing behind it could be trusted to come. A caller that stops waiting (its own deadline passed) only abandons
 the answer; the connection lives on.
 
+Which version of an API is spoken is the newest that both sides and the caller allow (A12, A14). Brokers from 2.4 to 4.x
+are met: the range a broker announced decides, never its release.
+
 Owned by the I/O loop; nothing here may be touched from another thread.
 """
 
@@ -16,13 +19,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
 
-from seamark.client.errors import ConnectionFailed, NetworkError, PeerProtocolError, RequestTimedOut
+from seamark.client.errors import (
+    ConnectionFailed,
+    NetworkError,
+    PeerProtocolError,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
 from seamark.client.net.frame_receiver import FrameReceiver
-from seamark.client.net.negotiation import BrokerVersions
 from seamark.errors import DecodeError
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.frames import decode_response, encode_request
 from seamark.wire.protocol.headers import ResponseHeader, response_header_version
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
 from seamark.wire.schema.codec import decode_from
 from seamark.wire.schema.schema import Message
 
@@ -39,6 +48,44 @@ class RawResponse(NamedTuple):
     frame: bytes | memoryview
     body_start: int
     version: int
+
+
+class BrokerVersions:
+    """The ranges that one broker announced."""
+
+    __slots__ = ("_ranges", "address")
+
+    def __init__(self, address: str, response: ApiVersionsResponse) -> None:
+        self.address = address
+        self._ranges = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    def has(self, request: type[Message], least: int = 0) -> bool:
+        """Whether the broker speaks the API in version ``least`` or a newer one that this build has too."""
+        return self._newest(request, least, None) is not None
+
+    def choose(self, request: type[Message], *, least: int = 0, most: int | None = None) -> int:
+        """The newest version within both ranges and the caller's; UnsupportedByBroker if there is none."""
+        found = self._newest(request, least, most)
+        if found is None:
+            first, last = self._own(request, least, most)
+            name = request.__name__.removesuffix("Request")
+            offered = self._ranges.get(request.api_key)
+            shown = None if offered is None else f"{offered[0]}-{offered[1]}"
+            raise UnsupportedByBroker(self.address, name, f"{first}-{last}", shown)
+        return found
+
+    def _newest(self, request: type[Message], least: int, most: int | None) -> int | None:
+        offered = self._ranges.get(request.api_key)
+        if offered is None:
+            return None
+        first, last = self._own(request, least, most)
+        version = min(last, offered[1])
+        return version if version >= max(first, offered[0]) else None
+
+    @staticmethod
+    def _own(request: type[Message], least: int, most: int | None) -> tuple[int, int]:
+        last = request.versions.last if most is None else min(most, request.versions.last)
+        return max(least, request.versions.first), last
 
 
 class _Waiting:
@@ -59,7 +106,7 @@ class _Waiting:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A protocol of asyncio's; made by ``connecting.open_connection``, which also negotiates and authenticates."""
+    """A protocol of asyncio's; made by ``handshake.open_connection``, which also negotiates and authenticates."""
 
     def __init__(self, address: str, client_id: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
@@ -72,9 +119,6 @@ class Connection(asyncio.BufferedProtocol):
         self.muted_until = 0.0
         self.is_throttle_said = False
         self.on_closed: Callable[[Connection], None] | None = None
-        self.bytes_sent = 0
-        self.bytes_received = 0
-        self.requests_sent = 0
         self._client_id = client_id
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -202,8 +246,6 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = 0 if correlation_id == _LARGEST_CORRELATION_ID else correlation_id + 1
         frame = encode_request(message, version, correlation_id, self._client_id)
         self.last_used = time.monotonic()
-        self.bytes_sent += len(frame)
-        self.requests_sent += 1
         self._transport.write(frame)
         return correlation_id
 
@@ -223,7 +265,6 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.bytes_received += nbytes
         try:
             frames = self._receiver.received(nbytes)
         except DecodeError as error:

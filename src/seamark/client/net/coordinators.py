@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import ClientError, NoBrokerAvailable
 from seamark.client.net.discovery import (
     Action,
@@ -26,6 +24,7 @@ from seamark.client.net.discovery import (
 )
 from seamark.client.net.exchanges import AnyBroker
 from seamark.client.requests import ByVersion
+from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from seamark.wire.schema.schema import Message

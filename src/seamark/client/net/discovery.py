@@ -20,9 +20,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.errors import BrokerError, ClientError, broker_error
+from seamark.client.timing import ExponentialBackoff
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 
 # Kafka's client numbers connections by node; the coordinator's own connection counts down from here (B25).

@@ -12,12 +12,13 @@ import time
 from typing import Protocol, TypeVar
 
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
-from seamark.client.errors import RequestTimedOut
+from seamark.client.errors import ConnectionFailed, RequestTimedOut
 from seamark.client.net.client_log import ClientLog
 from seamark.client.net.connection import Connection
-from seamark.client.net.sending_order import Place
+from seamark.client.net.node import Place
 from seamark.client.requests import ByVersion, Request
+from seamark.client.timing import Deadline
+from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -84,6 +85,22 @@ class Exchanges:
             name = type(made).__name__.removesuffix("Request")
             hint = f"; {connection.throttle}" if connection.throttle else connection.hint
             raise RequestTimedOut(connection.address, name, deadline.seconds, hint) from None
+
+    async def start_produce(
+        self, connection: Connection, request: ProduceRequest, min_version: int, timeout_s: float
+    ) -> asyncio.Future[ProduceResponse] | None:
+        """Write a request with batches; gives the future of its answer, or None where acks=0 has none."""
+        made, version = self.made(connection, request, min_version, None)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.unmuted(connection)
+        except TimeoutError:
+            reason = f"Produce was not sent within {timeout_s:g} s: {connection.throttle}"
+            raise ConnectionFailed(connection.address, reason) from None
+        if request.acks == 0:
+            await connection.send_only(made, version)
+            return None
+        return await connection.start(made, ProduceResponse, version, timeout_s)
 
     async def unmuted(self, connection: Connection) -> None:
         """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""

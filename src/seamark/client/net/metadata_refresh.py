@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from seamark.client.cluster_view import ClusterView, MetadataCache
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import (
     AuthenticationFailed,
     NetworkError,
@@ -23,6 +22,7 @@ from seamark.client.errors import (
 )
 from seamark.client.net.client_log import ClientLog
 from seamark.client.net.exchanges import AnyBroker
+from seamark.client.timing import Deadline, now_ms
 from seamark.errors import ClosedError
 from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import by_topic
+from seamark.client.timing import Deadline
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code

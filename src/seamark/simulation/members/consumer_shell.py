@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable, Generator
 from typing import Any
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.consumer.shell import response_of
 from seamark.client.core.assignment_state import Position
@@ -31,11 +30,11 @@ from seamark.client.core.effects import (
 )
 from seamark.client.core.fetch_port import Trouble
 from seamark.client.core.subscriptions import SubscriptionKind
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed
 from seamark.client.net.coordinators import coordinators_of, find_coordinator_request
 from seamark.client.net.discovery import Action, CoordinatorDiscovery, Disconnect, Found, LookUp, NotFound, WakeAt
 from seamark.client.requests import Request
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.simulation.members.record_source import RecordSource
 from seamark.simulation.world.metadata_upkeep import MetadataUpkeep
 from seamark.simulation.world.node_links import Exchange, Links

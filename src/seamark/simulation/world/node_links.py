@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, RequestTimedOut
-from seamark.client.net.negotiation import BrokerVersions, hello, next_hello_version, read_hello
+from seamark.client.net.connection import BrokerVersions
+from seamark.client.net.handshake import hello, next_hello_version, read_hello
 from seamark.client.requests import ByVersion, Request
+from seamark.client.timing import ExponentialBackoff
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
 from seamark.simulation.world.network import Connection

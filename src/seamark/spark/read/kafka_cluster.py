@@ -18,12 +18,12 @@ from seamark.client.admin.topics import describe_topics, list_topics
 from seamark.client.admin.types import ListedOffset
 from seamark.client.cluster_view import NO_TOPIC_ID, Node, TopicView
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, broker_error
 from seamark.client.net.client import NetworkClient
+from seamark.client.net.fanout import retry_each
 from seamark.client.net.io_thread import IoThread
-from seamark.client.net.retries import settle
 from seamark.client.records import Offset
+from seamark.client.timing import Deadline
 from seamark.readable_log import readable_logger
 from seamark.spark.read.cluster import FoundTopic, GroupState
 from seamark.topic_partition import TopicPartition
@@ -147,7 +147,7 @@ class KafkaCluster:
                 for partition, code in codes
             }
 
-        done = await settle(
+        done = await retry_each(
             offsets, attempt, operation="committing offsets", config=self._network.config, deadline=deadline
         )
         return done.errors

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from seamark.assignors import Assignments, Assignor, ClusterTopics, RebalanceProtocol
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.core.effects import Raise, RefreshMetadata
 from seamark.client.core.membership.answers import Next, Reset, reaction_to
 from seamark.client.core.membership.attempt import JoinAttempt
@@ -30,6 +29,7 @@ from seamark.client.core.membership.standing import Standing
 from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, broker_error
+from seamark.client.timing import ExponentialBackoff
 from seamark.errors import SeamarkError, UsageError
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages.join_group import JoinGroupResponse

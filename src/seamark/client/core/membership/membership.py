@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seamark.assignors import Assignor, ClusterTopics, RebalanceProtocol, common_protocol
-from seamark.client.backoff import ExponentialBackoff, RandomSource
 from seamark.client.core.effects import CallListener, Effect, Own, Raise, RefreshMetadata, Tickets
 from seamark.client.core.membership.answers import Reset
 from seamark.client.core.membership.generation import (
@@ -32,6 +31,7 @@ from seamark.client.core.membership.standing import Standing
 from seamark.client.core.membership.waiting import JoinWaiting
 from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.leave_group import LeaveGroupResponse
 from seamark.wire.schema.schema import Message

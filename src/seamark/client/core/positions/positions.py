@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from seamark.client.backoff import ExponentialBackoff, RandomSource
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import NO_EPOCH, AssignmentState, PartitionState, Phase, Position
 from seamark.client.core.commits.messages import fetch_request
@@ -36,6 +35,7 @@ from seamark.client.core.positions.requests import by_leader, epoch_request, lis
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, broker_error
 from seamark.client.records import Offset
+from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.list_offsets import ListOffsetsResponse

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.config.config import AdminConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, broker_error
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
+from seamark.client.timing import Deadline
 from seamark.portions import portions
 from seamark.wire.protocol.error_codes import ErrorCode
 
@@ -45,7 +44,7 @@ class Asked:
 
     def settled(self, count: int, *, at_once: int) -> Results[int, str]:
         async def ask() -> Results[int, str]:
-            return await settle(
+            return await retry_each(
                 range(count),
                 self.attempt,
                 operation="asking",

@@ -7,15 +7,13 @@ import pytest
 
 from seamark.client.cluster_view import Node
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import RequestTimedOut
 from seamark.client.net import node as node_connection
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.connection import Connection
+from seamark.client.net.connection import BrokerVersions, Connection
 from seamark.client.net.discovery import coordinator_connection_id
-from seamark.client.net.negotiation import BrokerVersions
-from seamark.client.net.node import NodeConnection
-from seamark.client.net.sending_order import SendingOrder
+from seamark.client.net.node import NodeConnection, SendingOrder
+from seamark.client.timing import Deadline
 from seamark.wire.protocol.frames import FrameParser, decode_request
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.backoff import ExponentialBackoff
-from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.errors import UsageError
 
 

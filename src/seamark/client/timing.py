@@ -1,15 +1,21 @@
-"""One deadline per operation, handed down through everything the operation waits for.
+"""Time in the client: one deadline per operation, and how long to wait before the next try.
 
 An operation that passes its deadline on, in place of a timeout per step, cannot take longer than its caller allowed.
 All times are those of one monotonic clock, in seconds; a core is given milliseconds by its shell (``now_ms``).
+
+Waits double from a start to a limit, with jitter, as in Kafka's client. The jitter spreads the clients of a broker that
+came back; without it they would all return at the same moment. The random source is passed in, so that a simulation
+repeats itself.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable
 from numbers import Real
+from typing import Protocol
 
 from seamark.client.errors import OperationTimedOut
 from seamark.errors import UsageError
@@ -74,3 +80,39 @@ class Deadline:
 
     def __repr__(self) -> str:
         return f"Deadline({self.remaining:.3f} of {self.seconds:g} s left)"
+
+
+class RandomSource(Protocol):
+    """As much of ``random.Random`` as a wait needs."""
+
+    def uniform(self, a: float, b: float, /) -> float: ...
+
+
+class ExponentialBackoff:
+    """``initial_ms``, twice that, … up to ``max_ms``, each moved by up to ``jitter`` of itself in either direction.
+
+    >>> [ExponentialBackoff(50, 1000, jitter=0).wait_ms(failures) for failures in (1, 2, 6)]
+    [50.0, 100.0, 1000]
+    """
+
+    __slots__ = ("_random", "initial_ms", "jitter", "max_ms")
+
+    def __init__(
+        self, initial_ms: float, max_ms: float, *, jitter: float = 0.2, random_source: RandomSource | None = None
+    ) -> None:
+        self.initial_ms = initial_ms
+        # Kafka lets the limit be configured below the start; the start then counts.
+        self.max_ms = max(initial_ms, max_ms)
+        self.jitter = jitter
+        self._random = random_source if random_source is not None else random.Random()
+
+    def wait_ms(self, failures: int) -> float:
+        """How long to wait after so many failures in a row; nothing before the first."""
+        if failures <= 0 or self.initial_ms <= 0:
+            return 0
+        # 2**60 is beyond any limit: the exponent is bounded so that a float never overflows.
+        wait = min(self.max_ms, self.initial_ms * 2.0 ** min(failures - 1, 60))
+        if not self.jitter:
+            return wait
+        # The limit holds for the jittered value too: "max" in Kafka's key is a promise to the user.
+        return min(self.max_ms, wait * self._random.uniform(1 - self.jitter, 1 + self.jitter))

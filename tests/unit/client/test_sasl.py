@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from seamark.client.net.scram import ScramClient, ScramError, prepare
+from seamark.client.net.sasl import ScramClient, ScramError, prepare
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

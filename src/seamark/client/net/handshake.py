@@ -3,6 +3,9 @@
 The whole of it has one time limit per stage: ``socket.connection.setup.timeout.ms`` for TCP and TLS, the request
 timeout for each request behind them. What fails here is translated once, with the address and the probable cause: a
 port that speaks TLS and one that does not look alike to a client that guessed wrong.
+
+The first question is asked in the newest ApiVersions this build has; a broker that does not know it answers in version
+0 with UNSUPPORTED_VERSION and what it does know, and is asked again.
 """
 
 from __future__ import annotations
@@ -13,12 +16,22 @@ import ssl
 import time
 from collections.abc import Callable
 
+from seamark._version import __version__
 from seamark.client.cluster_view import Node
 from seamark.client.config.credentials import Credentials
-from seamark.client.errors import ConnectionFailed, NetworkError, PeerProtocolError, RequestTimedOut, TlsFailed
-from seamark.client.net.connection import Connection, reason_of
-from seamark.client.net.negotiation import API_VERSIONS_NEWEST, BrokerVersions, hello, next_hello_version, read_hello
+from seamark.client.errors import (
+    ConnectionFailed,
+    NetworkError,
+    PeerProtocolError,
+    RequestTimedOut,
+    TlsFailed,
+)
+from seamark.client.net.connection import BrokerVersions, Connection, reason_of
 from seamark.client.net.sasl import SaslConversation
+from seamark.errors import DecodeError
+from seamark.wire.protocol.error_codes import ErrorCode, error_code
+from seamark.wire.protocol.frames import decode_response
+from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from seamark.wire.schema.schema import Message
 
 # The share of a session's lifetime after which its connection is replaced; Kafka's client uses 0.85 to 0.95.
@@ -27,6 +40,8 @@ _SESSION_SHARE = 0.85
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"}
 
 Progress = Callable[[str], None]
+
+API_VERSIONS_NEWEST = ApiVersionsRequest.versions.last
 
 
 class ConnectionRecipe:
@@ -181,3 +196,34 @@ async def _authenticate(connection: Connection, recipe: ConnectionRecipe, creden
     lifetime_ms = await SaslConversation(connection.address, credentials, ask).authenticate()
     if lifetime_ms > 0:
         connection.session_ends_at = time.monotonic() + lifetime_ms / 1000 * _SESSION_SHARE
+
+
+def hello() -> ApiVersionsRequest:
+    """The first request on a connection."""
+    return ApiVersionsRequest(client_software_name="seamark", client_software_version=__version__)
+
+
+def read_hello(frame: bytes | memoryview, version: int, address: str) -> ApiVersionsResponse:
+    """The answer to ``hello``; one in version 0 is recognised by its error code, whatever was asked.
+
+    The error code stands at the same place in all versions.
+    """
+    if len(frame) >= 6 and int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    try:
+        _, response = decode_response(ApiVersionsResponse, frame, version)
+    except DecodeError as error:
+        raise PeerProtocolError(address, f"the answer to the first request is not Kafka's ({error})") from error
+    return response
+
+
+def next_hello_version(response: ApiVersionsResponse, address: str) -> int | None:
+    """The version to ask again with, or None if the answer stands."""
+    code = error_code(response.error_code)
+    if code is ErrorCode.NONE:
+        return None
+    if code is not ErrorCode.UNSUPPORTED_VERSION:
+        raise PeerProtocolError(address, f"the broker answered the first request with {code.name}")
+    # Brokers before 2.4 answer with an empty list.
+    offered = [each.max_version for each in response.api_keys if each.api_key == ApiVersionsRequest.api_key]
+    return min(offered[0], API_VERSIONS_NEWEST - 1) if offered else 0

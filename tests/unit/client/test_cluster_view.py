@@ -1,7 +1,7 @@
 """What is known of the cluster and when it is asked for again."""
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import NEVER, MetadataCache, Node
+from seamark.client.timing import ExponentialBackoff
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.metadata import (
@@ -168,11 +168,3 @@ def test_an_answer_on_the_side_refreshes_its_topics_and_leaves_the_clock_alone()
     known.updated(answer(topic("u", 2, topic_id=OTHER_ID)), 500, is_complete=False)
     assert set(known.view.topics) == {"t", "u"}
     assert known.refresh_due_ms() == AGE
-
-
-def test_forgetting_the_brokers_leaves_the_topics_and_makes_it_due():
-    known = cache("t")
-    known.updated(answer(topic("t", 1)), 0)
-    known.forget_brokers()
-    assert known.view.brokers == {}
-    assert known.is_stale
