@@ -27,8 +27,8 @@ from seamark.client.core.effects import (
 )
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.membership.messages import assignment_bytes
-from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.core.settings import MembershipSettings
 from seamark.client.requests import ByVersion, Request
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription

@@ -9,7 +9,7 @@ import pytest
 
 from seamark.client.admin import offsets as admin_offsets
 from seamark.client.config.config import AdminConfig, ClientConfig
-from seamark.client.core.events import FailedCommitLog
+from seamark.client.core.effects import FailedCommitLog
 from seamark.client.core.lasting_failures import AGAIN_MS
 from seamark.client.errors import CommitFailed, RebalanceInProgress
 from seamark.client.net import client_log

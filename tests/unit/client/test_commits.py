@@ -9,8 +9,7 @@ from seamark.client.core.commits.commits import Commits
 from seamark.client.core.commits.messages import commit_request, fetch_request, fetched_offsets
 from seamark.client.core.commits.verdict import Remedy, Standpoint, verdict_on
 from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
-from seamark.client.core.membership.answers import Reset
-from seamark.client.core.membership.generation import NO_IDENTITY, GroupIdentity, MemberState
+from seamark.client.core.membership.context import NO_IDENTITY, GroupIdentity, MemberState, Reset
 from seamark.client.errors import (
     BrokerError,
     CommitFailed,

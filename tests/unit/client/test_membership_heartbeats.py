@@ -2,8 +2,7 @@
 
 import pytest
 
-from seamark.client.core.membership.answers import Reset
-from seamark.client.core.membership.generation import NO_IDENTITY, MemberState
+from seamark.client.core.membership.context import NO_IDENTITY, MemberState, Reset
 from seamark.client.errors import ConnectionFailed, MemberFenced
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode

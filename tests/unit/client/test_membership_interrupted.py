@@ -2,7 +2,7 @@
 
 from seamark.assignors import MemberAssignment
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.core.membership.messages import assignment_bytes
 from seamark.client.errors import ConnectionFailed
 from seamark.client.records import Offset

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.errors import ConnectionFailed
 from seamark.errors import UsageError
 from seamark.wire.protocol.consumer_protocol import decode_subscription

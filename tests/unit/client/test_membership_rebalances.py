@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.assignors import Assignor, BadAssignment, ClusterTopics, MemberAssignment
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.errors import AssignmentUnusable
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import Subscription, TopicPartitions

@@ -5,7 +5,7 @@ import pytest
 from seamark.client.core.assignment_state import AssignmentState, Phase, Position
 from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, RefreshMetadata
 from seamark.client.core.fetch_port import Trouble, TroubleKind
-from seamark.client.core.positions.errors import LogTruncated
+from seamark.client.core.positions.positions import LogTruncated
 from seamark.client.core.positions.reset import EARLIEST, LATEST, ResetPolicy
 from seamark.client.errors import BrokerError, ConnectionFailed, NoOffsetForPartition, OffsetOutOfRange
 from seamark.client.records import Offset

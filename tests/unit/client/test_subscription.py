@@ -7,7 +7,7 @@ import pytest
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.effects import CallListener, FindCoordinator, ListenerCall
 from seamark.client.core.listener import Listener, ListenerFailed, listener_error
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.core.subscriptions import Subscription, SubscriptionKind, read_partitions, read_topics
 from seamark.client.errors import BrokerError, WakeUp
 from seamark.client.records import Offset

@@ -22,7 +22,7 @@ from seamark.client.core.assignment_state import Phase, Position
 from seamark.client.core.commits.commits import Commit
 from seamark.client.core.fetch_port import Moved, Trouble
 from seamark.client.core.listener import Listener, listener_error
-from seamark.client.core.positions.answers import Answer
+from seamark.client.core.positions.messages import Answer
 from seamark.client.core.subscriptions import read_offsets, read_partition, read_partitions
 from seamark.client.errors import ClientError, MemberFenced, WakeUp
 from seamark.client.records import Offset, Record

@@ -16,8 +16,8 @@ from seamark.client.consumer.shell import ConsumerLoop, MakeFetcher
 from seamark.client.consumer.thread_guard import ThreadGuard
 from seamark.client.core import metrics as consumer_metrics
 from seamark.client.core.fetch_port import Fetcher
-from seamark.client.core.membership.generation import GroupMetadata
-from seamark.client.core.positions.answers import Answer
+from seamark.client.core.membership.context import GroupMetadata
+from seamark.client.core.positions.messages import Answer
 from seamark.client.core.subscriptions import read_partition
 from seamark.client.fetch import metrics as fetch_metrics
 from seamark.client.net.client import NetworkClient

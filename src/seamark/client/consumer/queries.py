@@ -11,8 +11,13 @@ from functools import partial
 
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.commits.messages import fetch_request
-from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, offset_answers
-from seamark.client.core.positions.requests import list_offsets_request
+from seamark.client.core.positions.messages import (
+    Answer,
+    Outcome,
+    committed_answers,
+    list_offsets_request,
+    offset_answers,
+)
 from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import by_leader, retry_each

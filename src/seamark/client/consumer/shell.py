@@ -20,9 +20,9 @@ from typing import Any
 
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.config.config import ConsumerConfig
+from seamark.client.consumer.settings import settings_of
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -33,8 +33,9 @@ from seamark.client.core.effects import (
     SendToNode,
     StartFetching,
     StopFetching,
+    coordinator_found_line,
+    coordinator_lost_line,
 )
-from seamark.client.core.events import coordinator_found_line, coordinator_lost_line
 from seamark.client.core.fetch_port import Fetcher, Trouble, TroubleKind
 from seamark.client.core.subscriptions import SubscriptionKind
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut
@@ -85,9 +86,8 @@ class ConsumerLoop:
 
     def __init__(self, config: ConsumerConfig, make_fetcher: MakeFetcher, key: Any, value: Any) -> None:
         self.config = config
-        settings = ConsumerSettings.from_config(config)
         self.core = ConsumerCore(
-            settings,
+            settings_of(config),
             now_ms=now_ms(),
             rng=random.Random(),
             wall_ms=lambda: int(time.time() * 1000),

@@ -18,7 +18,6 @@ from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import AssignmentState, Position
 from seamark.client.core.commits.auto_commit import AutoCommit
 from seamark.client.core.commits.commits import Commit, Commits
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     CallListener,
     CommitBeforeJoin,
@@ -30,14 +29,16 @@ from seamark.client.core.effects import (
     Release,
     StopFetching,
     Tickets,
+    handover_line,
+    topics_refused_line,
 )
-from seamark.client.core.events import handover_line, topics_refused_line
 from seamark.client.core.fetch_port import Trouble
 from seamark.client.core.listener import Listener
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.core.positions.positions import Positions, as_offset
+from seamark.client.core.settings import ConsumerSettings
 from seamark.client.core.subscriptions import Subscription, SubscriptionKind
 from seamark.client.core.topic_waits import TopicWaits
 from seamark.client.errors import ClientError, broker_error

@@ -18,7 +18,7 @@ from seamark.client.config.config import ConsumerConfig
 from seamark.client.core import lasting_failures
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, TroubleKind
-from seamark.client.core.positions.requests import READ_COMMITTED
+from seamark.client.core.positions.messages import READ_COMMITTED
 from seamark.client.errors import ClientError, CorruptRecords, broker_error
 from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.backoff import FetchBackoff

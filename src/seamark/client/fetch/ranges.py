@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.positions.requests import READ_COMMITTED
+from seamark.client.core.positions.messages import READ_COMMITTED
 from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error, unreadable
 from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.arrow import MOST_ROWS

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.positions.requests import READ_COMMITTED, READ_UNCOMMITTED
+from seamark.client.core.positions.messages import READ_COMMITTED, READ_UNCOMMITTED
 from seamark.client.fetch.sessions import Ask, SessionRequest
 from seamark.client.requests import ByVersion
 from seamark.topic_partition import TopicPartition

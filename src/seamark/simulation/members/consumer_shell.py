@@ -16,7 +16,6 @@ from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.consumer.shell import response_of
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -29,6 +28,7 @@ from seamark.client.core.effects import (
     StopFetching,
 )
 from seamark.client.core.fetch_port import Trouble
+from seamark.client.core.settings import ConsumerSettings
 from seamark.client.core.subscriptions import SubscriptionKind
 from seamark.client.errors import ClientError, ConnectionFailed
 from seamark.client.net.coordinators import coordinators_of, find_coordinator_request

@@ -122,7 +122,7 @@ class KafkaCluster:
         self, group: str, offsets: Mapping[TopicPartition, Offset], deadline: Deadline
     ) -> dict[TopicPartition, ClientError]:
         from seamark.client.core.commits.messages import commit_codes, commit_request
-        from seamark.client.core.membership.generation import GroupIdentity
+        from seamark.client.core.membership.context import GroupIdentity
 
         # A member of no group: how a coordinator knows a commit from outside.
         outsider = GroupIdentity(-1, "", None)

@@ -16,9 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from seamark.client.core.commits.messages import commit_codes, commit_request
 from seamark.client.core.commits.verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
-from seamark.client.core.effects import Effect, FindCoordinator, SendToCoordinator, Tickets
-from seamark.client.core.events import FailedCommitLog, commit_failed_line
-from seamark.client.core.membership.generation import Generation
+from seamark.client.core.effects import (
+    Effect,
+    FailedCommitLog,
+    FindCoordinator,
+    SendToCoordinator,
+    Tickets,
+    commit_failed_line,
+)
+from seamark.client.core.membership.context import Generation
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from seamark.client.core.membership.generation import GroupIdentity
+from seamark.client.core.membership.context import GroupIdentity
 from seamark.client.records import Offset
 from seamark.client.requests import ByVersion
 from seamark.portions import portions

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from seamark.client.core.membership.answers import Reset
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState, Reset
 from seamark.client.errors import (
     ClientError,
     CommitFailed,

@@ -1,26 +1,106 @@
-"""Heartbeats, and the member that notices for itself that it must go: what runs without the caller (C31, C32).
+"""Heartbeats, and the member that notices for itself that it must go: what runs without the caller (C26, C31, C32).
 
 ``tick`` is called when ``next_ms`` has come; nothing here waits for the caller's thread. Heartbeats run while the
 member completes a rebalance or is stable. An error in an answer counts only if the generation is still that of the
 request.
+
+``HeartbeatTiming``: at most one heartbeat is outstanding. The next is due one interval after the last was sent, one
+retry backoff after one failed. The session counts from the last answer: once it has passed without one, the coordinator
+has given the member up or cannot be reached, and must be looked up again.
+
+``PollInterval`` is ``max.poll.interval.ms``: how long the caller may stay away before its member leaves the group by
+itself. ``polled`` is called by every poll, before anything else (C3): a coordinator that cannot be reached does not
+make the member leave for inactivity. It is the one value of the cores that the caller's thread may write while the I/O
+thread reads it: a single store of an integer, by one writer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from seamark.client.core.membership.answers import Reset, reaction_to
-from seamark.client.core.membership.generation import Generation, MemberState
-from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
-from seamark.client.core.membership.messages import heartbeat_request
-from seamark.client.core.membership.poll_interval import PollInterval
-from seamark.client.core.membership.standing import Standing
-from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.membership.context import Generation, MemberState, Reset, Standing
+from seamark.client.core.membership.messages import heartbeat_request, reaction_to
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.core.settings import MembershipSettings
 from seamark.client.errors import BrokerError, broker_error
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages.heartbeat import HeartbeatResponse
 from seamark.wire.schema.schema import Message
+
+
+class PollInterval:
+    __slots__ = ("_limit_ms", "last_poll_ms")
+
+    def __init__(self, limit_ms: int) -> None:
+        self._limit_ms = limit_ms
+        self.last_poll_ms = 0
+
+    def polled(self, now_ms: int) -> None:
+        self.last_poll_ms = now_ms
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        return now_ms >= self.until_ms
+
+    @property
+    def until_ms(self) -> int:
+        return self.last_poll_ms + self._limit_ms
+
+
+class HeartbeatTiming:
+    """The clockwork only: whether heartbeats run at all is the membership's decision."""
+
+    __slots__ = (
+        "_due_ms",
+        "_interval_ms",
+        "_retry_ms",
+        "_session_ms",
+        "_session_until_ms",
+        "is_outstanding",
+        "sent_ms",
+    )
+
+    def __init__(self, interval_ms: int, session_ms: int, retry_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._session_ms = session_ms
+        self._retry_ms = retry_ms
+        self._due_ms = 0
+        self._session_until_ms = 0
+        self.is_outstanding = False
+        self.sent_ms = 0
+
+    def start(self, now_ms: int) -> None:
+        """Begin a session: the coordinator has just heard from us."""
+        self.is_outstanding = False
+        self._due_ms = now_ms + self._interval_ms
+        self._session_until_ms = now_ms + self._session_ms
+
+    def sent(self, now_ms: int) -> None:
+        self.is_outstanding = True
+        self.sent_ms = now_ms
+        self._due_ms = now_ms + self._interval_ms
+
+    def answered(self, now_ms: int) -> None:
+        self.is_outstanding = False
+        self._session_until_ms = now_ms + self._session_ms
+
+    def failed(self, now_ms: int) -> None:
+        self.is_outstanding = False
+        self._due_ms = now_ms + self._retry_ms
+
+    def restart_session(self, now_ms: int) -> None:
+        """A coordinator was found anew: it gets a whole session to answer in."""
+        self._session_until_ms = now_ms + self._session_ms
+
+    def is_due(self, now_ms: int) -> bool:
+        return not self.is_outstanding and now_ms >= self._due_ms
+
+    def is_session_over(self, now_ms: int) -> bool:
+        return now_ms >= self._session_until_ms
+
+    @property
+    def next_ms(self) -> int:
+        """When there is something to do without an answer arriving."""
+        return self._session_until_ms if self.is_outstanding else min(self._due_ms, self._session_until_ms)
 
 
 class Heartbeats:

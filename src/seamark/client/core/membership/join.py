@@ -9,6 +9,10 @@ move the attempt on. So a caller that runs out of time leaves the attempt pendin
 After ``advance`` without success the member is in one of three places (C20): UNJOINED, the attempt having failed, no
 heartbeats; PREPARING_REBALANCE, JoinGroup unanswered, no heartbeats; COMPLETING_REBALANCE, SyncGroup unanswered,
 heartbeats on.
+
+``JoinWaiting`` is what the log says while a member cannot get into its group: what it waits for, since when, and when
+that is over. It is looked after with every poll and when ``next_ms`` has come. A member that only waits for its
+caller's next poll is not spoken of.
 """
 
 from __future__ import annotations
@@ -17,17 +21,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from seamark.assignors import Assignments, Assignor, ClusterTopics, RebalanceProtocol
 from seamark.client.core.effects import Raise, RefreshMetadata
-from seamark.client.core.membership.answers import Next, Reset, reaction_to
-from seamark.client.core.membership.attempt import JoinAttempt
-from seamark.client.core.membership.completion import Completion
-from seamark.client.core.membership.generation import UNKNOWN_GENERATION_ID, Generation, MemberState
+from seamark.client.core.lasting_failures import LastingFailures
+from seamark.client.core.membership.context import UNKNOWN_GENERATION_ID, Generation, MemberState, Reset, Standing
+from seamark.client.core.membership.handover import Completion, JoinAttempt, Preparation
 from seamark.client.core.membership.heartbeats import Heartbeats
 from seamark.client.core.membership.leader import ClusterSeen, assign, read_subscriptions, topics_of
-from seamark.client.core.membership.messages import PROTOCOL_TYPE, join_request, sync_request
-from seamark.client.core.membership.preparation import Preparation
-from seamark.client.core.membership.standing import Standing
-from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.membership.messages import PROTOCOL_TYPE, Next, join_request, reaction_to, sync_request
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.core.settings import MembershipSettings
 from seamark.client.errors import BrokerError, broker_error
 from seamark.client.timing import ExponentialBackoff
 from seamark.errors import SeamarkError, UsageError
@@ -43,6 +44,8 @@ JOIN_TIMEOUT_LAPSE_MS = 5_000
 _JOINS_AT_ONCE = 3
 # A line of the log each.
 _MEMBERS_NAMED = 5
+
+_JOINING = "joining the group"
 
 
 class JoinLoop:
@@ -388,3 +391,47 @@ class JoinLoop:
 def no_assignor() -> UsageError:
     """C2, E14."""
     return UsageError("subscribing needs an assignor, but partition.assignment.strategy is set to empty")
+
+
+class JoinWaiting:
+    def __init__(self, standing: Standing, joining: JoinLoop) -> None:
+        self._standing = standing
+        self._joining = joining
+        self._lasting: LastingFailures[str] = LastingFailures("has not succeeded", "has succeeded")
+        # What the look-up of the coordinator has met so far, if anything.
+        self.coordinator_problem: Callable[[], object] = lambda: None
+
+    def look(self, now_ms: int) -> None:
+        if (reason := self._reason()) is not None:
+            if (line := self._lasting.failed(_JOINING, reason, now_ms)) is not None:
+                self._standing.log("warning", "join_waits", line, reason=reason)
+        elif self._is_in_group and (line := self._lasting.succeeded(_JOINING, now_ms)) is not None:
+            self._standing.log("warning", "join_succeeds", line)
+
+    def forget(self) -> None:
+        """It does not want to join any more."""
+        self._lasting.forget(_JOINING)
+
+    @property
+    def next_ms(self) -> int | None:
+        return None if self._reason() is None else self._lasting.due_ms(_JOINING)
+
+    @property
+    def _is_in_group(self) -> bool:
+        return self._standing.state is MemberState.STABLE and not self._joining.is_needed_or_pending
+
+    def _reason(self) -> str | None:
+        """What keeps it out; None if nothing does, or only the caller can tell."""
+        standing, error = self._standing, self._joining.last_error
+        if self._is_in_group:
+            return None
+        if not standing.is_coordinator_known:
+            problem = self.coordinator_problem()
+            return f"its coordinator is not known{'' if problem is None else f': {problem}'}"
+        if error is not None:
+            return str(error)
+        if standing.state is MemberState.PREPARING_REBALANCE:
+            return "JoinGroup is not answered so far; the coordinator waits until the other members have come to poll"
+        if standing.state is MemberState.COMPLETING_REBALANCE:
+            return "SyncGroup is not answered so far; the leader of the group has not assigned the partitions yet"
+        return None

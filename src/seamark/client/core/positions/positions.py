@@ -25,15 +25,22 @@ from seamark.client.core.effects import (
     StartFetching,
     StopFetching,
     Tickets,
+    position_reset_line,
 )
-from seamark.client.core.events import position_reset_line
 from seamark.client.core.fetch_port import Trouble, TroubleKind
 from seamark.client.core.lasting_failures import LastingFailures
-from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, epoch_answers, offset_answers
-from seamark.client.core.positions.errors import LogTruncated
-from seamark.client.core.positions.requests import by_leader, epoch_request, list_offsets_request
+from seamark.client.core.positions.messages import (
+    Answer,
+    Outcome,
+    by_leader,
+    committed_answers,
+    epoch_answers,
+    epoch_request,
+    list_offsets_request,
+    offset_answers,
+)
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
-from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, broker_error
+from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, PositionError, broker_error
 from seamark.client.records import Offset
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
@@ -420,3 +427,17 @@ class Positions:
 
 def as_offset(position: Position) -> Offset:
     return Offset(position.offset, "", position.leader_epoch)
+
+
+class LogTruncated(PositionError):
+    """Records that were read are gone and auto.offset.reset is none; ``divergence`` is where the logs part."""
+
+    def __init__(self, partition: TopicPartition, position: Position, divergence: Position | None) -> None:
+        where = "at an unknown offset" if divergence is None else f"at offset {divergence.offset}"
+        super().__init__(
+            f"the log of {partition} was truncated: it differs from what was read up to offset {position.offset} "
+            f"{where}, and auto.offset.reset=none forbids to go back by itself",
+            (partition,),
+        )
+        self.position = position
+        self.divergence = divergence
