@@ -14,10 +14,9 @@ from seamark.client.core.fetch_port import Taken, TroubleKind
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.client.fetch import arrow as arrow_poll
 from seamark.client.fetch.arrow import columns_of
-from seamark.client.fetch.chunks import Chunk
+from seamark.client.fetch.chunks import AbortedBatches, Chunk
 from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.fetch.planning import PartitionFetch
-from seamark.client.fetch.read_committed import AbortedBatches
 from seamark.client.fetch.records import SLICE_HEADERS, SLICE_RECORDS, ReadLimits
 from seamark.client.fetch.taking import RecordTaking
 from seamark.errors import DecodeError, OverLimit

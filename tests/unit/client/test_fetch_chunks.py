@@ -13,10 +13,9 @@ from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import TroubleKind
 from seamark.client.errors import CorruptRecords, DeserializationFailed
 from seamark.client.fetch.arrow import columns_of
-from seamark.client.fetch.chunks import Chunk, end_of
+from seamark.client.fetch.chunks import AbortedBatches, Chunk, end_of
 from seamark.client.fetch.metrics import KAFKA_NAMES, FetchMetrics
 from seamark.client.fetch.planning import PartitionFetch
-from seamark.client.fetch.read_committed import AbortedBatches
 from seamark.client.fetch.records import BatchReader, ReadLimits
 from seamark.client.fetch.taking import RecordTaking
 from seamark.client.records import Record

@@ -6,8 +6,8 @@ import pytest
 
 from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
 from seamark.client.core.assignment_state import Position
-from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.chunks import Chunk
+from seamark.client.fetch.messages import Outcome, outcome_of
 from seamark.client.fetch.planning import FetchPlanning, PartitionFetch
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode

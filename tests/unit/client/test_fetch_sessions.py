@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
+from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode

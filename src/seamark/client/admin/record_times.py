@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from seamark.client.admin.arguments import read_items
 from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error, unreadable
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
+from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import Results, retry_each

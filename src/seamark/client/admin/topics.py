@@ -2,20 +2,25 @@
 
 Changes of topics go to the controller where one is known: brokers with ZooKeeper accept them nowhere else, brokers
 without forward them.
+
+A controller answers before the other brokers know. Whoever makes a topic wants to use it, so the admin client asks
+every broker until each knows it and names leaders. The topic exists whatever is seen here: patience is short, and
+running out of it is no error. Neither is a broker that does not answer, nor a user who may make topics but not look at
+them.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from seamark.client.admin.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
-from seamark.client.admin.spreading import until_known
 from seamark.client.admin.types import ClusterDescription, NewTopic
 from seamark.client.cluster_view import MetadataCache, Node, TopicView
 from seamark.client.errors import ClientError, NetworkError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import Results, by_leader, by_topic, retry_each
+from seamark.client.net.fanout import MOST_AT_ONCE, Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET
 from seamark.client.requests import ByVersion, Request
 from seamark.client.timing import Deadline
@@ -30,7 +35,12 @@ from seamark.wire.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from seamark.wire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from seamark.wire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -39,6 +49,12 @@ M = TypeVar("M", bound=Message)
 # partitions a topic gets that leaves it to the broker is not known here.
 _CHANGED_AT_ONCE = 5_000
 _PARTITIONS_BY_DEFAULT = 10
+
+# How long brokers may take to hear of a new topic, and how often each is asked meanwhile.
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.02
+
+_NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 async def fetch_topics(
@@ -259,3 +275,39 @@ def _outcome(network: NetworkClient, code: int, api: str, topic: str, message: s
     if error_code(code) is ErrorCode.NOT_CONTROLLER:
         network.metadata.mark_stale()
     return broker_error(code, api, f"topic {topic!r}", message)
+
+
+async def until_known(network: NetworkClient, least_partitions: Mapping[str, int], deadline: Deadline) -> None:
+    """Return when every broker that answers knows each topic, with at least so many partitions, all of them led."""
+    if least_partitions:
+        patience = Deadline(deadline.at_most(_PATIENCE_S))
+        brokers = tuple(network.view.brokers)
+        await asyncio.gather(*(_until_known_by(broker, network, least_partitions, patience) for broker in brokers))
+
+
+async def _until_known_by(
+    broker: int, network: NetworkClient, least_partitions: Mapping[str, int], patience: Deadline
+) -> None:
+    missing = list(least_partitions)
+    while not patience.is_over:
+        asked = missing[:MOST_AT_ONCE]
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in asked], allow_auto_topic_creation=False
+        )
+        try:
+            answer = await network.send(broker, request, MetadataResponse, deadline=patience, min_version=4)
+        except ClientError:
+            return
+        answered = {topic.name: topic for topic in answer.topics}
+        to_come = [name for name in asked if name in answered and _is_to_come(answered[name], least_partitions[name])]
+        missing = to_come + missing[MOST_AT_ONCE:]
+        if not missing:
+            return
+        if to_come:
+            await asyncio.sleep(patience.at_most(_PAUSE_S))
+
+
+def _is_to_come(topic: MetadataResponseTopic, least: int) -> bool:
+    if topic.error_code:
+        return topic.error_code in _NOT_YET
+    return len(topic.partitions) < least or any(each.error_code in _NOT_YET for each in topic.partitions)

@@ -20,14 +20,19 @@ from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, TroubleKind
 from seamark.client.core.positions.messages import READ_COMMITTED
 from seamark.client.errors import ClientError, CorruptRecords, broker_error
-from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.backoff import FetchBackoff
-from seamark.client.fetch.chunks import Chunk, end_of, plausible_end
+from seamark.client.fetch.chunks import AbortedBatches, Chunk, end_of, plausible_end
+from seamark.client.fetch.messages import (
+    FetchLimits,
+    Outcome,
+    answered_partitions,
+    fetch_request,
+    outcome_of,
+    version_cap,
+)
 from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.fetch.planning import FetchPlanning, NodeWork, PartitionFetch
-from seamark.client.fetch.read_committed import AbortedBatches
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import Ask, FetchSession, SessionRequest, Verdict
 from seamark.client.fetch.taking import RecordTaking
 from seamark.client.fetch.waits import FetchWaits

@@ -23,11 +23,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.positions.messages import READ_COMMITTED
 from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error, unreadable
-from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.arrow import MOST_ROWS
 from seamark.client.fetch.chunks import end_of, plausible_end
+from seamark.client.fetch.messages import (
+    FetchLimits,
+    Outcome,
+    answered_partitions,
+    fetch_request,
+    outcome_of,
+    version_cap,
+)
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread

@@ -1,19 +1,24 @@
-"""Fetch requests in the form of the version that a node speaks, and the partitions that an answer names.
+"""Fetch requests in the form of the version that a node speaks, and what their answers mean for each partition.
 
 Version 13 and above name topics by id; a request with a topic whose id is not known is capped at 12 (K7). Everything
-else about a request is decided by the session (``fetch_sessions``) and the configuration (K8).
+else about a request is decided by the session (``sessions``) and the configuration (K8).
+
+``OUTCOMES`` maps an error code of one partition to what happens next, by Kafka's own rules; codes that are not in it
+are raised to the caller as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.positions.messages import READ_COMMITTED, READ_UNCOMMITTED
 from seamark.client.fetch.sessions import Ask, SessionRequest
 from seamark.client.requests import ByVersion
 from seamark.topic_partition import TopicPartition
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
@@ -121,3 +126,35 @@ def answered_partitions(
         for each in topic.partitions:
             found[None if name is None else TopicPartition(name, each.partition_index)] = each
     return found
+
+
+class Outcome(Enum):
+    DATA = "records, perhaps none"
+    REFRESH = "what is known of the leader is wrong: ask for metadata, then again"
+    AGAIN = "the node will know soon: ask again after the backoff"
+    OUT_OF_RANGE = "the log does not hold the position"
+    RAISE = "the caller must hear of it"
+
+
+OUTCOMES: dict[ErrorCode, Outcome] = {
+    ErrorCode.NONE: Outcome.DATA,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Outcome.REFRESH,
+    ErrorCode.REPLICA_NOT_AVAILABLE: Outcome.REFRESH,
+    ErrorCode.KAFKA_STORAGE_ERROR: Outcome.REFRESH,
+    ErrorCode.FENCED_LEADER_EPOCH: Outcome.REFRESH,
+    ErrorCode.OFFSET_NOT_AVAILABLE: Outcome.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Outcome.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_ID: Outcome.REFRESH,
+    ErrorCode.INCONSISTENT_TOPIC_ID: Outcome.REFRESH,
+    ErrorCode.LEADER_NOT_AVAILABLE: Outcome.REFRESH,
+    # The node has not heard of the leader epoch yet that we know.
+    ErrorCode.UNKNOWN_LEADER_EPOCH: Outcome.AGAIN,
+    ErrorCode.UNKNOWN_SERVER_ERROR: Outcome.AGAIN,
+    ErrorCode.OFFSET_OUT_OF_RANGE: Outcome.OUT_OF_RANGE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Outcome.RAISE,
+    ErrorCode.CORRUPT_MESSAGE: Outcome.RAISE,
+}
+
+
+def outcome_of(code: ErrorCode) -> Outcome:
+    return OUTCOMES.get(code, Outcome.AGAIN if code.is_retriable else Outcome.RAISE)

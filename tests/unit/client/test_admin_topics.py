@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from seamark.client.admin.spreading import until_known
+from seamark.client.admin.topics import until_known
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.errors import ConnectionFailed
 from seamark.client.timing import Deadline
