@@ -13,13 +13,14 @@ from seamark.client.core.commits.verdict import Verdict
 from seamark.client.core.consumer_core import ConsumerCore
 from seamark.client.core.membership import handover as rebalance_completion
 from seamark.client.core.membership import handover as rebalance_preparation
-from seamark.client.core.membership.context import NO_IDENTITY, GroupIdentity, Standing
+from seamark.client.core.membership.context import Standing
 from seamark.client.core.membership.handover import Difference, Handover
 from seamark.client.core.membership.heartbeats import Heartbeats, HeartbeatTiming, PollInterval
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.positions import messages as positions_answers
 from seamark.client.core.positions.positions import Positions
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
+from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity
 from seamark.client.records import Offset
 from seamark.simulation import LifetimeFailed, run_lifetime
 

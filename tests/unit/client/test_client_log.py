@@ -12,11 +12,15 @@ from seamark.client.config.config import AdminConfig, ClientConfig
 from seamark.client.core.effects import FailedCommitLog
 from seamark.client.core.lasting_failures import AGAIN_MS
 from seamark.client.errors import CommitFailed, RebalanceInProgress
+from seamark.client.group_offsets import fetched_offsets
 from seamark.client.net import client_log
 from seamark.client.net.client_log import MOST_PER_MINUTE, ClientLog
-from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
-from seamark.wire.protocol.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from seamark.wire.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
 
 PARTITION = TopicPartition("t", 0)
 
@@ -81,13 +85,14 @@ def test_a_line_about_a_subject_is_said_once_and_not_about_every_name_that_is_ma
 
 def test_a_partition_that_no_topic_can_have_is_left_out_of_a_groups_offsets_and_told_once(caplog):
     log = ClientLog(AdminConfig.from_options({"bootstrap.servers": "127.0.0.1:1"}))
-    fetching = admin_offsets._Fetch(SimpleNamespace(log=log), {}, False, Deadline(1))
     answered = [
         OffsetFetchResponsePartition(partition_index=index, committed_offset=7)
         for index in (-5, 0, 2**31 - 1, 2**31 - 2)
     ]
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=answered)])
     for _ in range(3):
-        found = fetching._committed("g\x9b", 0, [OffsetFetchResponseTopic(name="t", partitions=answered)])
+        fetched = fetched_offsets("g\x9b", response)
+        found = admin_offsets._committed(SimpleNamespace(log=log), "g\x9b", fetched)
         assert {partition.partition for partition in found} == {0, 2**31 - 2}
     assert [record.getMessage() for record in caplog.records] == [
         r"group 'g\x9b' has an offset of partition -5 of topic 't', which no topic can have: it is left out"

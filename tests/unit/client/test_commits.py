@@ -6,10 +6,9 @@ import pytest
 
 from seamark.client.core.commits.auto_commit import AutoCommit
 from seamark.client.core.commits.commits import Commits
-from seamark.client.core.commits.messages import commit_request, fetch_request, fetched_offsets
 from seamark.client.core.commits.verdict import Remedy, Standpoint, verdict_on
 from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
-from seamark.client.core.membership.context import NO_IDENTITY, GroupIdentity, MemberState, Reset
+from seamark.client.core.membership.context import MemberState, Reset
 from seamark.client.errors import (
     BrokerError,
     CommitFailed,
@@ -20,6 +19,7 @@ from seamark.client.errors import (
     RebalanceInProgress,
     RetriableCommitFailed,
 )
+from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity, commit_request, fetch_request, fetched_offsets
 from seamark.client.records import Offset
 from seamark.errors import UsageError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -150,7 +150,7 @@ def test_an_offset_that_no_request_can_carry_is_refused_before_it_is_sent(make, 
 # covers: A18, A32, A35
 @pytest.mark.parametrize("version", [1, 6, 7, 8, 9])
 def test_an_offset_fetch_is_written_in_the_form_of_its_version(version):
-    request = fetch_request("demoGroup", [tp("demoTopic-0")]).make(version)
+    request = fetch_request({"demoGroup": [tp("demoTopic-0")]}).make(version)
     encoded = encode(request, version).hex()
     if version == 1:
         assert encoded == "000964656d6f47726f757000000001000964656d6f546f7069630000000100000000"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from seamark.client.core.membership.context import NO_IDENTITY, MemberState, Reset
+from seamark.client.core.membership.context import MemberState, Reset
 from seamark.client.errors import ConnectionFailed, MemberFenced
+from seamark.client.group_offsets import NO_IDENTITY
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest

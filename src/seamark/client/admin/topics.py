@@ -18,9 +18,10 @@ from typing import TypeVar
 from seamark.client.admin.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
 from seamark.client.admin.types import ClusterDescription, NewTopic
 from seamark.client.cluster_view import MetadataCache, Node, TopicView
-from seamark.client.errors import ClientError, NetworkError, broker_error
+from seamark.client.errors import ClientError, NetworkError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import MOST_AT_ONCE, Results, by_leader, by_topic, retry_each
+from seamark.client.net.exchanges import MOST_AT_ONCE
+from seamark.client.net.fanout import Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET
 from seamark.client.requests import ByVersion, Request
 from seamark.client.timing import Deadline
@@ -244,12 +245,11 @@ async def delete_records(
 
 async def describe_cluster(network: NetworkClient, deadline: Deadline) -> ClusterDescription:
     """Id, controller and brokers; asked of DescribeCluster, or of Metadata where a broker before 2.8 lacks it."""
-    connection = await network.any_connection(deadline)
-    assert connection.versions is not None
-    if not connection.versions.has(DescribeClusterRequest):
+    try:
+        response = await network.send_to_any(DescribeClusterRequest(), DescribeClusterResponse, deadline=deadline)
+    except UnsupportedByBroker:
         _, description = await fetch_topics(network, (), deadline)
         return description
-    response = await network.send_to_any(DescribeClusterRequest(), DescribeClusterResponse, deadline=deadline)
     if response.error_code:
         raise broker_error(response.error_code, "DescribeCluster", "the cluster", response.error_message)
     brokers = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)

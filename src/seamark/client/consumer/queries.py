@@ -5,12 +5,10 @@ Each is retried until its deadline where the answer may become another; the erro
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.commits.messages import fetch_request
 from seamark.client.core.positions.messages import (
     Answer,
     Outcome,
@@ -18,11 +16,12 @@ from seamark.client.core.positions.messages import (
     list_offsets_request,
     offset_answers,
 )
-from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from seamark.client.errors import ClientError
+from seamark.client.group_offsets import fetch_request
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import by_leader, retry_each
 from seamark.client.records import Offset
-from seamark.client.timing import Deadline, ExponentialBackoff
+from seamark.client.timing import Deadline
 from seamark.client.zookeeper.dual import OffsetStorage
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -40,34 +39,26 @@ async def committed(
     if not partitions:
         return {}
     group_id = config.group_id or ""
-    request = fetch_request(group_id, partitions)
+    request = fetch_request({group_id: partitions})
     send = partial(network.send_to_coordinator, group_id, deadline=deadline)
-    backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-    failures = 0
-    while True:
-        try:
-            if storage is None:
-                response = await send(request, OffsetFetchResponse)
-            else:
-                response = await storage.fetch(request, send)
-        except (ConnectionFailed, RequestTimedOut) as error:
-            last: ClientError = error
-        else:
-            answers = committed_answers(group_id, response, partitions)
-            trouble = next((each for each in answers.values() if each.error is not None), None)
-            if trouble is None:
-                return {partition: _offset(answer) for partition, answer in answers.items()}
-            assert trouble.error is not None
-            last = trouble.error
-            if trouble.outcome is Outcome.RAISE:
-                raise last
-            if trouble.outcome is Outcome.REDISCOVER:
-                network.coordinators.moved(group_id)
-        failures += 1
-        wait_s = backoff.wait_ms(failures) / 1000
-        if deadline.remaining <= wait_s:
-            raise deadline.timed_out(f"reading committed offsets of group {group_id!r}", last)
-        await asyncio.sleep(wait_s)
+
+    async def attempt(_: Sequence[str]) -> dict[str, dict[TopicPartition, Answer] | ClientError]:
+        response = await (send(request, OffsetFetchResponse) if storage is None else storage.fetch(request, send))
+        answers = committed_answers(group_id, response, partitions)
+        trouble = next((each for each in answers.values() if each.error is not None), None)
+        if trouble is None or trouble.error is None or trouble.outcome is Outcome.RAISE:
+            return {group_id: answers}
+        if trouble.outcome is Outcome.REDISCOVER:
+            network.coordinators.moved(group_id)
+        return {group_id: trouble.error}
+
+    operation = f"reading committed offsets of group {group_id!r}"
+    found = await retry_each([group_id], attempt, operation=operation, config=config, deadline=deadline)
+    answers = found.raise_if_failed()[group_id]
+    for answer in answers.values():
+        if answer.error is not None:
+            raise answer.error
+    return {partition: _offset(answer) for partition, answer in answers.items()}
 
 
 def _offset(answer: Answer) -> Offset | None:

@@ -1,16 +1,18 @@
-"""Drives discovery: does what the pure core of each group says, on the I/O loop.
+"""What one client knows of coordinators, and how it finds out: drives a pure core per group, on the I/O loop.
 
-``find`` waits for the coordinator; ``known`` only looks. Lookups happen when somebody needs one and never ahead of need
-(B22).
+``find`` waits for the coordinator of one group; ``known`` only looks; ``find_each`` asks once about many. Lookups
+happen when somebody needs one and never ahead of need (B22). What ListGroups tells (a broker lists the groups that it
+coordinates) is learned too, so describing every group of a cluster needs none.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from seamark.client.cluster_view import Node
-from seamark.client.errors import ClientError, NoBrokerAvailable
+from seamark.client.errors import ClientError, NoBrokerAvailable, UnsupportedByBroker, broker_error
 from seamark.client.net.discovery import (
     Action,
     CoordinatorDiscovery,
@@ -22,16 +24,17 @@ from seamark.client.net.discovery import (
     coordinator_connection_id,
     coordinator_not_available,
 )
-from seamark.client.net.exchanges import AnyBroker
+from seamark.client.net.exchanges import MOST_AT_ONCE, AnyBroker
 from seamark.client.requests import ByVersion
 from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError
+from seamark.portions import portions
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from seamark.wire.schema.schema import Message
 
-GROUP = 0
+_GROUP = 0
 # The first version that carries many keys.
-BATCHED = 4
+_BATCHED = 4
 
 
 class Network(AnyBroker, Protocol):
@@ -45,6 +48,7 @@ class Coordinators:
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self._backoff = ExponentialBackoff(network.config.retry_backoff_ms, network.config.retry_backoff_max_ms)
         self._groups: dict[str, CoordinatorDiscovery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -74,6 +78,53 @@ class Coordinators:
         last = core.last_error or NoBrokerAvailable(self._network.causes(), deadline.seconds)
         raise deadline.timed_out(f"finding the coordinator of group {group_id!r}", last)
 
+    async def find_each(self, groups: Sequence[str], deadline: Deadline) -> dict[str, Node | ClientError]:
+        """The coordinators of many groups; those not known are looked up once, all in one request where brokers can."""
+        found: dict[str, Node | ClientError] = {}
+        unknown = []
+        for group_id in groups:
+            node = self.known(group_id)
+            if node is None:
+                unknown.append(group_id)
+            else:
+                found[group_id] = node
+        if unknown:
+            found |= await self._look_up_each(unknown, deadline)
+        return found
+
+    async def _look_up_each(self, groups: list[str], deadline: Deadline) -> dict[str, Node | ClientError]:
+        async def ask(some: list[str], *, is_batched: bool) -> FindCoordinatorResponse:
+            return await self._network.send_to_any(
+                find_coordinator_request(some),
+                FindCoordinatorResponse,
+                deadline=deadline,
+                min_version=_BATCHED if is_batched else 0,
+                max_version=None if is_batched else _BATCHED - 1,
+            )
+
+        try:
+            parts = list(portions(groups, MOST_AT_ONCE))
+            responses = await asyncio.gather(*(ask(part, is_batched=True) for part in parts))
+        except UnsupportedByBroker:
+            # Brokers before 3.0 take one key per request.
+            parts = [[group_id] for group_id in groups]
+            responses = await asyncio.gather(*(ask(part, is_batched=False) for part in parts))
+        found: dict[str, Node | ClientError] = {}
+        for part, response in zip(parts, responses, strict=True):
+            for group_id, (code, node, message) in coordinators_of(response, part).items():
+                if node is None:
+                    found[group_id] = broker_error(code, "FindCoordinator", f"group {group_id!r}", message)
+                else:
+                    found[group_id] = node
+                    self.learn(group_id, node)
+        return {name: found[name] if name in found else coordinator_not_available(name) for name in groups}
+
+    def learn(self, group_id: str, node: Node) -> None:
+        """An answer to another question showed that ``node`` coordinates the group."""
+        core = self._core(group_id)
+        if core.node != node:
+            self._do(core, core.learned(node))
+
     def require(self, group_id: str) -> Node:
         """The coordinator as known now; CoordinatorMoved if there is none, and nothing is looked up (B23)."""
         node = self.known(group_id)
@@ -101,9 +152,7 @@ class Coordinators:
     def _core(self, group_id: str) -> CoordinatorDiscovery:
         found = self._groups.get(group_id)
         if found is None:
-            config = self._network.config
-            backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-            found = self._groups[group_id] = CoordinatorDiscovery(group_id, backoff)
+            found = self._groups[group_id] = CoordinatorDiscovery(group_id, self._backoff)
         return found
 
     def _do(self, core: CoordinatorDiscovery, actions: list[Action]) -> None:
@@ -159,9 +208,9 @@ def find_coordinator_request(groups: list[str]) -> ByVersion:
     """A lookup of one group, or of many from version 4 on."""
 
     def make(version: int) -> Message:
-        if version >= BATCHED:
-            return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups)
-        return FindCoordinatorRequest(key=groups[0], key_type=GROUP)
+        if version >= _BATCHED:
+            return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=groups)
+        return FindCoordinatorRequest(key=groups[0], key_type=_GROUP)
 
     return ByVersion(FindCoordinatorRequest, make)
 

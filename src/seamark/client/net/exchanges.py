@@ -23,6 +23,10 @@ from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 
+# What one request asks about, unless its call says otherwise. Each thing may bring its topic along, so this is at most
+# twice as many elements; the embedded broker takes 32,768 and Kafka changes 10,000 at once.
+MOST_AT_ONCE = 10_000
+
 # A longer wait than brokers impose by quota in one answer is worth a line.
 _LONG_THROTTLE_S = 10.0
 
@@ -36,7 +40,13 @@ class AnyBroker(Protocol):
     def causes(self) -> dict[str, str]: ...
 
     async def send_to_any(
-        self, message: Request, response: type[M], *, deadline: Deadline, min_version: int = 0
+        self,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline,
+        min_version: int = 0,
+        max_version: int | None = None,
     ) -> M: ...
 
 

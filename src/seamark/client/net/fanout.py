@@ -20,9 +20,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
+from seamark.client.cluster_view import Node
 from seamark.client.config.config import ClientConfig
-from seamark.client.errors import BrokerError, ClientError, NoBrokerAvailable, broker_error
+from seamark.client.errors import (
+    BrokerError,
+    ClientError,
+    CoordinatorMoved,
+    NetworkError,
+    NoBrokerAvailable,
+    OperationTimedOut,
+    broker_error,
+)
 from seamark.client.net.client import NetworkClient
+from seamark.client.net.exchanges import MOST_AT_ONCE
 from seamark.client.requests import Request
 from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.portions import portions
@@ -46,14 +56,13 @@ _LEADERSHIP = frozenset(
 
 K = TypeVar("K")
 
+# Asks one coordinator about some of its groups.
+AskNode = Callable[[Node, list[str]], Awaitable[dict[str, V | ClientError]]]
+
 # An attempt answers for some or all of the keys; keys that it leaves out are asked about again.
 Attempt = Callable[[Sequence[K]], Awaitable[dict[K, V | ClientError]]]
 
 _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.REBALANCE_IN_PROGRESS})
-
-# What one request asks about, unless its call says otherwise. Each thing may bring its topic along, so this is at most
-# twice as many elements; the embedded broker takes 32,768 and Kafka changes 10,000 at once.
-MOST_AT_ONCE = 10_000
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -109,6 +118,47 @@ async def by_leader(
     return answers
 
 
+async def by_coordinator(
+    network: NetworkClient,
+    groups: Sequence[str],
+    ask: AskNode[V],
+    deadline: Deadline,
+    *,
+    at_once: int,
+    weigh: Callable[[str], int] | None = None,
+) -> dict[str, V | ClientError]:
+    """Ask each group's coordinator, up to ``at_once`` groups in a request, or so many that weigh as much.
+
+    A coordinator that moved is forgotten.
+    """
+    answers: dict[str, V | ClientError] = {}
+    per_node: dict[Node, list[str]] = {}
+    for group_id, found in (await network.coordinators.find_each(groups, deadline)).items():
+        if isinstance(found, ClientError):
+            answers[group_id] = found
+        else:
+            per_node.setdefault(found, []).append(group_id)
+
+    async def ask_one(node: Node, some: list[str]) -> dict[str, V | ClientError]:
+        try:
+            answered = await ask(node, some)
+        except NetworkError as error:
+            if not error.is_retriable:
+                raise
+            for group_id in some:
+                network.coordinators.moved(group_id, node)
+            return dict.fromkeys(some, error)
+        for group_id, answer in answered.items():
+            if isinstance(answer, CoordinatorMoved):
+                network.coordinators.moved(group_id, node)
+        return answered
+
+    parts = [ask_one(node, part) for node, some in per_node.items() for part in portions(some, at_once, weigh)]
+    for answered in await asyncio.gather(*parts):
+        answers.update(answered)
+    return answers
+
+
 def is_final(error: ClientError) -> bool:
     """Whether asking again would only get the same answer."""
     return not error.is_retriable or (isinstance(error, BrokerError) and error.code in _FINAL)
@@ -145,7 +195,7 @@ async def retry_each(
             try:
                 answers |= await attempt(part)
             except ClientError as error:
-                if isinstance(error, NoBrokerAvailable) or is_final(error):
+                if isinstance(error, NoBrokerAvailable | OperationTimedOut) or is_final(error):
                     if not (values or errors or answers):
                         raise
                     lasting = error

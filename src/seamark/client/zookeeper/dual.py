@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.commits.messages import MANY_GROUPS, commit_codes
+from seamark.client.group_offsets import MANY_GROUPS, commit_codes
 from seamark.client.net.client import NetworkClient
 from seamark.client.requests import ByVersion, Request
 from seamark.client.zookeeper.store import OffsetStorageUnavailable, OldOffsets, old_offsets

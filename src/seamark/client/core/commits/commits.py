@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from seamark.client.core.commits.messages import commit_codes, commit_request
 from seamark.client.core.commits.verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
 from seamark.client.core.effects import (
     Effect,
@@ -28,6 +27,7 @@ from seamark.client.core.membership.context import Generation
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
+from seamark.client.group_offsets import commit_codes, commit_request
 from seamark.client.records import Offset
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition

@@ -68,17 +68,6 @@ class Generation(NamedTuple):
 NO_GENERATION = Generation(UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID)
 
 
-class GroupIdentity(NamedTuple):
-    """What a commit is made under; a consumer that assigns itself partitions has none and sends NO_IDENTITY."""
-
-    generation_id: int
-    member_id: str
-    instance_id: str | None
-
-
-NO_IDENTITY = GroupIdentity(UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, None)
-
-
 class GroupMetadata(NamedTuple):
     """The consumer's place in its group, as ``group_metadata`` shows it."""
 

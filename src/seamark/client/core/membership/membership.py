@@ -14,21 +14,14 @@ from collections.abc import Iterable, Sequence
 
 from seamark.assignors import Assignor, ClusterTopics, RebalanceProtocol, common_protocol
 from seamark.client.core.effects import CallListener, Effect, Own, Raise, RefreshMetadata, Tickets
-from seamark.client.core.membership.context import (
-    NO_IDENTITY,
-    Generation,
-    GroupIdentity,
-    GroupMetadata,
-    MemberState,
-    Reset,
-    Standing,
-)
+from seamark.client.core.membership.context import Generation, GroupMetadata, MemberState, Reset, Standing
 from seamark.client.core.membership.handover import Handover, before_leave
 from seamark.client.core.membership.heartbeats import Heartbeats, PollInterval
 from seamark.client.core.membership.join import JoinLoop, JoinWaiting, no_assignor
 from seamark.client.core.membership.messages import leave_request
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.core.settings import MembershipSettings
+from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.leave_group import LeaveGroupResponse

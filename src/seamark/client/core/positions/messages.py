@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import NO_EPOCH, Position
-from seamark.client.core.commits.messages import fetched_offsets
 from seamark.client.errors import ClientError, broker_error
+from seamark.client.group_offsets import fetched_offsets
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages.list_offsets import (
@@ -158,11 +158,10 @@ def committed_answers(
     if fetched.error is not ErrorCode.NONE:
         answer = _committed_error(fetched.error, group)
         return dict.fromkeys(partitions, answer)
-    codes = dict(fetched.codes)
     answers = {}
     for partition in partitions:
-        code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if code is not ErrorCode.NONE:
+        if partition not in fetched.offsets:
+            code = fetched.errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             answers[partition] = _committed_error(code, f"{partition}, {group}")
         elif (offset := fetched.offsets[partition]) is None:
             answers[partition] = Answer(Outcome.NOTHING)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import NO_EPOCH, AssignmentState, PartitionState, Phase, Position
-from seamark.client.core.commits.messages import fetch_request
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -41,6 +40,7 @@ from seamark.client.core.positions.messages import (
 )
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, PositionError, broker_error
+from seamark.client.group_offsets import fetch_request
 from seamark.client.records import Offset
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
@@ -107,7 +107,7 @@ class Positions:
         elif not is_coordinator_known:
             self._effects.append(FindCoordinator())
         else:
-            request = fetch_request(self._group_id, [state.partition for state in waiting])
+            request = fetch_request({self._group_id: [state.partition for state in waiting]})
             self._effects.append(SendToCoordinator(self._ask(waiting), request, self._request_timeout_ms))
 
     def _ask_offsets(self, now_ms: int) -> None:

@@ -1,4 +1,6 @@
-"""The bytes of commits: offsets to OffsetCommit, OffsetFetch and its answer, one entry per topic (A1 to A5, A18, A32).
+"""The one place where OffsetCommit and OffsetFetch are written and their answers read (A1 to A5, A18, A32).
+
+For members, for clients outside the group, and for whoever only looks: one entry per topic.
 
 Partitions keep the order they were given in, topics that of their first partition. A missing leader epoch is -1,
 missing metadata the empty text.
@@ -9,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from seamark.client.core.membership.context import GroupIdentity
 from seamark.client.records import Offset
 from seamark.client.requests import ByVersion
 from seamark.portions import portions
@@ -26,6 +27,7 @@ from seamark.wire.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
+    OffsetFetchResponseTopic,
 )
 
 # The first versions of OffsetFetch that can insist on stable offsets, and that ask for many groups.
@@ -34,6 +36,17 @@ MANY_GROUPS = 8
 # A coordinator stores one commit as one batch, which must fit into a message of its offsets topic (1 MB by default).
 _COMMIT_BYTES = 400_000
 _BYTES_BESIDE_TEXTS = 100
+
+
+class GroupIdentity(NamedTuple):
+    """What a commit is made under; a client that is no member of the group has none and sends NO_IDENTITY."""
+
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+
+
+NO_IDENTITY = GroupIdentity(-1, "", None)
 
 
 def commit_request(
@@ -78,46 +91,63 @@ def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, E
     ]
 
 
-def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> ByVersion:
-    """Committed offsets of these partitions; only what no open transaction can still change, where brokers can tell."""
-    topics: dict[str, list[int]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    entries = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+def fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], *, is_stable: bool = True) -> ByVersion:
+    """What groups have committed, of these partitions or (None) of all; before version 8, of one group only.
+
+    ``is_stable`` asks for what no open transaction can still change, where brokers can tell (from version 7 on).
+    """
+    topics = {group_id: None if some is None else _by_topic(some) for group_id, some in groups.items()}
 
     def make(version: int) -> OffsetFetchRequest:
-        is_stable = version >= STABLE_OFFSETS
+        require_stable = is_stable and version >= STABLE_OFFSETS
         if version >= MANY_GROUPS:
-            group = OffsetFetchRequestGroup(group_id=group_id, topics=entries)
-            return OffsetFetchRequest(groups=[group], require_stable=is_stable)
-        return OffsetFetchRequest(group_id=group_id, topics=entries, require_stable=is_stable)
+            asked = [OffsetFetchRequestGroup(group_id=group_id, topics=some) for group_id, some in topics.items()]
+            return OffsetFetchRequest(groups=asked, require_stable=require_stable)
+        ((group_id, some),) = topics.items()
+        return OffsetFetchRequest(group_id=group_id, topics=some, require_stable=require_stable)
 
     return ByVersion(OffsetFetchRequest, make)
 
 
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[OffsetFetchRequestTopic]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+
+
 class FetchedOffsets(NamedTuple):
-    """What OffsetFetch answered for one group."""
+    """What OffsetFetch answered for one group: its own error, and per partition what is committed or an error."""
 
     error: ErrorCode
+    # None where nothing is committed.
     offsets: dict[TopicPartition, Offset | None]
-    codes: list[tuple[TopicPartition, ErrorCode]]
+    errors: dict[TopicPartition, ErrorCode]
 
 
 def fetched_offsets(group_id: str, response: OffsetFetchResponse) -> FetchedOffsets:
-    """Both forms of the answer read alike; offset -1 without an error means that nothing is committed (F25)."""
-    group = next((each for each in response.groups if each.group_id == group_id), None)
-    code = error_code(response.error_code if group is None else group.error_code)
+    """The answer for one group, in either form; if it leaves the group out, without offsets and errors."""
+    group = next((each for each in response.groups if each.group_id == group_id), response)
+    return _fetched(group.error_code, group.topics)
+
+
+def fetched_by_group(response: OffsetFetchResponse) -> dict[str, FetchedOffsets]:
+    """The answers of the form for many groups."""
+    return {each.group_id: _fetched(each.error_code, each.topics) for each in response.groups}
+
+
+def _fetched(code: int, topics: Iterable[OffsetFetchResponseTopic]) -> FetchedOffsets:
     offsets: dict[TopicPartition, Offset | None] = {}
-    codes: list[tuple[TopicPartition, ErrorCode]] = []
-    for topic in response.topics if group is None else group.topics:
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic in topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
-            codes.append((partition, error_code(each.error_code)))
-            if each.error_code == 0:
-                is_there = each.committed_offset >= 0
-                offsets[partition] = (
-                    Offset(each.committed_offset, each.metadata or "", max(each.committed_leader_epoch, -1))
-                    if is_there
-                    else None
-                )
-    return FetchedOffsets(code, offsets, codes)
+            if each.error_code:
+                errors[partition] = error_code(each.error_code)
+            elif each.committed_offset < 0:
+                # F25: -1 without an error.
+                offsets[partition] = None
+            else:
+                epoch = max(each.committed_leader_epoch, -1)
+                offsets[partition] = Offset(each.committed_offset, each.metadata or "", epoch)
+    return FetchedOffsets(error_code(code), offsets, errors)
