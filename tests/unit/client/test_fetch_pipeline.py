@@ -48,12 +48,16 @@ class Network:
         self.requests: list[FetchRequest] = []
         self.refreshes = 0
 
-    async def send(self, node_id, message, response, *, timeout_ms=None, max_version=None):
+    async def exchange(self, node_id, message, response, *, timeout_ms=None, max_version=None):
         made = message.make(13)
         self.requests.append(made)
         answer = await self.answers.get()
         if isinstance(answer, Exception):
             raise answer
+        return answer, 13
+
+    async def send(self, node_id, message, response):
+        answer, _ = await self.exchange(node_id, message, response)
         return answer
 
     def request_refresh(self) -> None:

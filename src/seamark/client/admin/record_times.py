@@ -18,13 +18,11 @@ from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetc
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import Results, retry_each
-from seamark.client.requests import ByVersion
 from seamark.client.timing import Deadline
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 from seamark.wire.records import RecordSlices, scan_batches
-from seamark.wire.schema.schema import Message
 
 # The broker sends one whole batch however small this is.
 _ONE_BATCH = FetchLimits(max_wait_ms=0, min_bytes=0, max_bytes=1, max_partition_bytes=1)
@@ -109,15 +107,12 @@ async def _fetch(
     view = network.view
     asked = Ask(view.topic_id(partition.topic), offset, view.leader_epoch(partition), 1)
     request = SessionRequest(NO_SESSION, CLOSING, {partition: asked})
-    version = 0
-
-    def make(chosen: int) -> Message:
-        nonlocal version
-        version = chosen
-        return fetch_request(request, _ONE_BATCH, 1).make(chosen)
-
-    response = await network.send(
-        leader.id, ByVersion(FetchRequest, make), FetchResponse, deadline=deadline, max_version=version_cap(request)
+    response, version = await network.exchange(
+        leader.id,
+        fetch_request(request, _ONE_BATCH, 1),
+        FetchResponse,
+        deadline=deadline,
+        max_version=version_cap(request),
     )
     if response.error_code:
         raise broker_error(response.error_code, "Fetch", f"partition {partition}")

@@ -38,14 +38,12 @@ from seamark.client.fetch.taking import RecordTaking
 from seamark.client.fetch.waits import FetchWaits
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.client_log import ClientLog
-from seamark.client.requests import ByVersion
 from seamark.client.serde.deserializers import load_deserializer
 from seamark.client.timing import now_ms
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
-from seamark.wire.schema.schema import Message
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 
 # How long closing waits for brokers to hear that their sessions are over.
 _CLOSE_PATIENCE_S = 1.0
@@ -208,20 +206,14 @@ class Pipeline:
     ) -> None:
         node_id = session.node_id
         started = now_ms()
-        version = 0
-
-        def make(chosen: int) -> Message:
-            nonlocal version
-            version = chosen
-            return fetch_request(request, self._limits, max_bytes).make(chosen)
 
         assert self._loop is not None
         patience_s = (self._limits.max_wait_ms + lasting_failures.AFTER_MS) / 1000
         overdue = self._loop.call_later(patience_s, self._waits.node_failed, node_id, "no answer so far", started)
         try:
-            response = await self._network.send(
+            response, version = await self._network.exchange(
                 node_id,
-                ByVersion(FetchRequest, make),
+                fetch_request(request, self._limits, max_bytes),
                 FetchResponse,
                 timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
                 max_version=version_cap(request),

@@ -37,13 +37,11 @@ from seamark.client.fetch.records import ReadLimits
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
-from seamark.client.requests import ByVersion
 from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError, DecodeError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
-from seamark.wire.schema.schema import Message
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -226,16 +224,9 @@ class _RangeFetch:
         ask = Ask(topic_id, offset, view.leader_epoch(self.partition), self._limits.max_partition_bytes)
         # Outside of any session: this request stands for itself.
         request = SessionRequest(NO_SESSION, CLOSING, {self.partition: ask})
-        version = 0
-
-        def make(chosen: int) -> Message:
-            nonlocal version
-            version = chosen
-            return fetch_request(request, self._limits, self._limits.max_bytes).make(chosen)
-
-        response = await self._network.send(
+        response, version = await self._network.exchange(
             leader.id,
-            ByVersion(FetchRequest, make),
+            fetch_request(request, self._limits, self._limits.max_bytes),
             FetchResponse,
             timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
             max_version=version_cap(request),

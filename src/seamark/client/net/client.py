@@ -109,7 +109,26 @@ class NetworkClient:
         max_version: int | None = None,
         lane: Lane = "main",
     ) -> M:
-        """One request to one node, once; NetworkError when there is no answer.
+        """As ``exchange``, for answers that read alike in all versions."""
+        answer, _ = await self.exchange(
+            node_id, message, response, deadline=deadline, timeout_ms=timeout_ms, min_version=min_version,
+            max_version=max_version, lane=lane,
+        )  # fmt: skip
+        return answer
+
+    async def exchange(
+        self,
+        node_id: int,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline | None = None,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+        lane: Lane = "main",
+    ) -> tuple[M, int]:
+        """One request to one node, once: its answer and the version of both; NetworkError when there is no answer.
 
         ``timeout_ms`` is the broker's time to answer (request.timeout.ms by default), ``deadline`` the caller's
         patience with connecting and answering together; when that passes, the connection is not disturbed. Requests
@@ -147,13 +166,15 @@ class NetworkClient:
         while True:
             try:
                 connection = await self.any_connection(deadline)
-                return await self.exchanges.run(
+                answer, _ = await self.exchanges.run(
                     connection, message, response, deadline, timeout_s, min_version, max_version
                 )
             except (AuthenticationFailed, TlsFailed, UnsupportedByBroker, NoBrokerAvailable):
                 raise
             except NetworkError as error:
                 last = error
+            else:
+                return answer
             if deadline.is_over:
                 raise NoBrokerAvailable(self._causes(last), deadline.seconds) from last
 
@@ -330,27 +351,41 @@ class NetworkClient:
             await self._refresh.wait(deadline)
         return self.metadata.view
 
-    async def leader_of(self, partition: TopicPartition, deadline: Deadline) -> Node:
-        """The partition's leader, waiting for one; OperationTimedOut, or Refused for a topic we may not see."""
-        error: Exception | None = None
+    async def wait_for_topic(
+        self, name: str, flaw: Callable[[ClusterView], ErrorCode], subject: str, operation: str, deadline: Deadline
+    ) -> ClusterView:
+        """A view in which the topic has neither an error nor a ``flaw``, which an error would name by ``subject``.
+
+        OperationTimedOut when there is none by the deadline; Refused for a topic that we may not see.
+        """
         while True:
-            view = await self.ensure_topics([partition.topic], deadline)
-            topic = view.topics[partition.topic]
-            leader = view.leader(partition)
-            if leader is not None and not topic.error:
-                return leader
-            code = topic.error or ErrorCode.LEADER_NOT_AVAILABLE
-            if not topic.error and partition.partition not in topic.partitions:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            error = broker_error(code, "Metadata", f"partition {partition}")
+            view = await self.ensure_topics([name], deadline)
+            code = view.topics[name].error or flaw(view)
+            if not code:
+                return view
+            error = broker_error(code, "Metadata", subject)
             if not error.is_retriable:
                 raise error
-            deadline.check(f"finding the leader of {partition}", error)
-            self.metadata.mark_stale()
+            deadline.check(operation, error)
             try:
-                await self._refresh.wait(deadline)
+                await self.refresh_metadata(deadline)
             except NetworkError:
-                raise deadline.timed_out(f"finding the leader of {partition}", error) from None
+                raise deadline.timed_out(operation, error) from None
+
+    async def leader_of(self, partition: TopicPartition, deadline: Deadline) -> Node:
+        """The partition's leader, waiting for one."""
+
+        def flaw(view: ClusterView) -> ErrorCode:
+            if view.leader(partition) is not None:
+                return ErrorCode.NONE
+            is_there = partition.partition in view.topics[partition.topic].partitions
+            return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        subject, operation = f"partition {partition}", f"finding the leader of {partition}"
+        view = await self.wait_for_topic(partition.topic, flaw, subject, operation, deadline)
+        leader = view.leader(partition)
+        assert leader is not None
+        return leader
 
     def allow_topic_creation(self, is_allowed: bool) -> None:
         """Whether asking for a topic that does not exist may make it, where brokers allow that; not before this."""

@@ -78,8 +78,8 @@ class Exchanges:
         min_version: int,
         max_version: int | None,
         place: Place | None = None,
-    ) -> M:
-        """Send and wait for the answer; with a ``place``, not before those who stand in front of it."""
+    ) -> tuple[M, int]:
+        """Send and wait; gives the answer and its version. With a ``place``, not before those who stand in front."""
         made, version = self.made(connection, message, min_version, max_version)
         try:
             # A deadline far behind the request's own timeout cannot come first: no timer is needed for it.
@@ -90,7 +90,7 @@ class Exchanges:
                 answer = await connection.start(made, response, version, timeout_s)
                 if place is not None:
                     place.leave()
-                return await answer
+                return await answer, version
         except TimeoutError:
             name = type(made).__name__.removesuffix("Request")
             hint = f"; {connection.throttle}" if connection.throttle else connection.hint

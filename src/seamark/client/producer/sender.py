@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from seamark.client.cluster_view import ClusterView
 from seamark.client.config.config import ProducerConfig
-from seamark.client.errors import ClientError, DeliveryTimedOut, OperationTimedOut, broker_error
+from seamark.client.errors import BrokerError, ClientError, DeliveryTimedOut, OperationTimedOut, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.producer.answers import Outcome, outcome_of
@@ -337,22 +338,16 @@ class ProducerSender:
     async def topic_ready(self, topic: str, deadline: Deadline) -> None:
         """Wait until the topic's partitions are known; OperationTimedOut, or Refused for one we may not see."""
         self.network.allow_topic_creation(True)
-        last: ClientError | None = None
-        while True:
-            view = await self.network.ensure_topics([topic], deadline)
-            found = view.topics[topic]
-            if not found.error and found.partitions:
-                return
-            last = broker_error(found.error or ErrorCode.LEADER_NOT_AVAILABLE, "Metadata", f"topic {topic!r}")
-            if not last.is_retriable:
-                self.network.metadata.drop_topics([topic])
-                raise last
+
+        def flaw(view: ClusterView) -> ErrorCode:
+            return ErrorCode.NONE if view.topics[topic].partitions else ErrorCode.LEADER_NOT_AVAILABLE
+
+        try:
             operation = f"finding the partitions of topic {topic!r}"
-            deadline.check(operation, last)
-            try:
-                await self.network.refresh_metadata(deadline)
-            except ClientError:
-                raise deadline.timed_out(operation, last) from None
+            await self.network.wait_for_topic(topic, flaw, f"topic {topic!r}", operation, deadline)
+        except BrokerError:
+            self.network.metadata.drop_topics([topic])
+            raise
 
     # -- time and life
 
