@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from seamark.client.records import Offset
-from seamark.client.requests import ByVersion
+from seamark.client.requests import VersionedRequest
 from seamark.portions import portions
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
@@ -91,7 +91,7 @@ def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, E
     ]
 
 
-def fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], *, is_stable: bool = True) -> ByVersion:
+def fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], *, is_stable: bool = True) -> VersionedRequest:
     """What groups have committed, of these partitions or (None) of all; before version 8, of one group only.
 
     ``is_stable`` asks for what no open transaction can still change, where brokers can tell (from version 7 on).
@@ -106,7 +106,7 @@ def fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], *, is_s
         ((group_id, some),) = topics.items()
         return OffsetFetchRequest(group_id=group_id, topics=some, require_stable=require_stable)
 
-    return ByVersion(OffsetFetchRequest, make)
+    return VersionedRequest(OffsetFetchRequest, make)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[OffsetFetchRequestTopic]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from seamark.client.admin.topics import until_known
+from seamark.client.admin.topics import wait_for_propagation
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.errors import ConnectionFailed
 from seamark.client.timing import Deadline
@@ -53,7 +53,7 @@ class ScriptedBrokers:
 
 
 def _wait(brokers, topics, seconds=5.0):
-    asyncio.run(until_known(brokers, topics, Deadline(seconds)))
+    asyncio.run(wait_for_propagation(brokers, topics, Deadline(seconds)))
     return brokers.asked
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from seamark.client.core.commits.auto_commit import AutoCommit
 from seamark.client.core.commits.commits import Commits
-from seamark.client.core.commits.verdict import Remedy, Standpoint, verdict_on
+from seamark.client.core.commits.verdict import CommitContext, Remedy, verdict_on
 from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, LogLine, SendToCoordinator, Tickets
 from seamark.client.core.membership.context import MemberState, Reset
 from seamark.client.errors import (
@@ -173,14 +173,14 @@ def test_an_offset_of_minus_one_means_that_nothing_is_committed():
     assert old.offsets == {T0: None, T1: Offset(100, "m", 3)}
 
 
-STABLE = Standpoint("g", True, MemberState.STABLE)
-OVERTAKEN = Standpoint("g", False, MemberState.PREPARING_REBALANCE)
-LATER = Standpoint("g", False, MemberState.STABLE)
+STABLE = CommitContext("g", True, MemberState.STABLE)
+OVERTAKEN = CommitContext("g", False, MemberState.PREPARING_REBALANCE)
+LATER = CommitContext("g", False, MemberState.STABLE)
 
 
 # covers: F18, F20, F24
 @pytest.mark.parametrize(
-    ("code", "standpoint", "error", "remedy", "reset"),
+    ("code", "context", "error", "remedy", "reset"),
     [
         (ErrorCode.NONE, STABLE, type(None), Remedy.NONE, Reset.NOTHING),
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, STABLE, BrokerError, Remedy.NONE, Reset.NOTHING),
@@ -205,8 +205,8 @@ LATER = Standpoint("g", False, MemberState.STABLE)
         (ErrorCode.UNKNOWN_SERVER_ERROR, STABLE, BrokerError, Remedy.NONE, Reset.NOTHING),
     ],
 )
-def test_the_table_of_commit_errors(code, standpoint, error, remedy, reset):
-    verdict = verdict_on([(T0, ErrorCode.NONE), (T1, code)], standpoint)
+def test_the_table_of_commit_errors(code, context, error, remedy, reset):
+    verdict = verdict_on([(T0, ErrorCode.NONE), (T1, code)], context)
     assert isinstance(verdict.error, error)
     assert (verdict.remedy, verdict.reset) == (remedy, reset)
     if isinstance(verdict.error, BrokerError):

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from seamark.client.config.aliases import ELSEWHERE, RENAMED
+from seamark.client.config.aliases import RENAMED, UNSUPPORTED
 from seamark.client.config.config import AdminConfig, ConsumerConfig, ProducerConfig
 from seamark.errors import ConfigError
 
@@ -105,7 +105,7 @@ def test_an_unknown_key_is_refused_with_what_was_probably_meant(key, suggestion)
 def test_every_suggested_key_exists():
     known = {f.name.replace("_", ".") for kind in (ConsumerConfig, ProducerConfig, AdminConfig) for f in fields(kind)}
     assert set(RENAMED.values()) <= known
-    assert not (set(RENAMED) | set(ELSEWHERE)) & known
+    assert not (set(RENAMED) | set(UNSUPPORTED)) & known
 
 
 @pytest.mark.parametrize(

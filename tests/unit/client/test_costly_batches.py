@@ -10,7 +10,7 @@ import pytest
 
 from seamark.client.admin.record_times import _first_time
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.fetch_port import Taken, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, Taken
 from seamark.client.errors import CorruptRecords, RecordsTooLarge
 from seamark.client.fetch import arrow as arrow_poll
 from seamark.client.fetch.arrow import columns_of
@@ -93,16 +93,16 @@ def test_a_record_with_too_many_headers_is_told_with_its_place_the_bound_and_the
     made = taking(Chunk(TopicPartition("t", 0), 7, batch), Chunk(TopicPartition("t", 1), 0, record_bomb(3)))
     given: list[Taken] = []
     assert peak_of(lambda: given.append(made.take(10))) < 40 << 20, "no more than the bytes, unfolded"
-    [trouble] = given[0].troubles
-    assert trouble.kind is TroubleKind.ERROR
-    assert isinstance(trouble.error, RecordsTooLarge)
-    assert str(trouble.error).startswith(
+    [failure_kind] = given[0].failures
+    assert failure_kind.kind is FailureKind.ERROR
+    assert isinstance(failure_kind.error, RecordsTooLarge)
+    assert str(failure_kind.error).startswith(
         "the records of t-0 at offset 7 cannot be read: their batch is over record.max.headers"
     )
     for part in ("the record has 3000000 headers", "at most 10000", "seek to 8, behind the batch"):
-        assert part in str(trouble.error)
+        assert part in str(failure_kind.error)
     assert [each.partition for each in made.take(10).records] == [1, 1, 1], "the other partition goes on"
-    assert isinstance(made.take(10).troubles[0].error, CorruptRecords), "and it is told again"
+    assert isinstance(made.take(10).failures[0].error, CorruptRecords), "and it is told again"
 
 
 @pytest.mark.parametrize("position", [3, 5, 8])
@@ -110,18 +110,18 @@ def test_the_remedy_is_behind_the_batch_wherever_in_it_the_reader_stands(positio
     content = b"".join(record(delta, headers=10_001 if delta == 4 else 0) for delta in range(10))
     batch = sealed(content, base_offset=3, count=10) + record_bomb(2, base_offset=13)
     made = taking(Chunk(TopicPartition("t", 0), position, batch))
-    [trouble] = made.take(10).troubles
-    assert isinstance(trouble.error, RecordsTooLarge)
-    assert (trouble.error.offset, trouble.error.next_offset) == (position, 13)
+    [failure_kind] = made.take(10).failures
+    assert isinstance(failure_kind.error, RecordsTooLarge)
+    assert (failure_kind.error.offset, failure_kind.error.next_offset) == (position, 13)
 
 
 def test_what_stands_before_an_unreadable_record_of_a_large_batch_is_given_first() -> None:
     content = b"".join(map(record, range(SLICE_RECORDS))) + record(SLICE_RECORDS, headers=10_001)
     made = taking(Chunk(PARTITION, 0, sealed(content, count=SLICE_RECORDS + 1)))
     assert len(made.take(SLICE_RECORDS).records) == SLICE_RECORDS
-    [trouble] = made.take(1).troubles
-    assert isinstance(trouble.error, RecordsTooLarge)
-    assert trouble.error.offset == trouble.position.offset == SLICE_RECORDS
+    [failure_kind] = made.take(1).failures
+    assert isinstance(failure_kind.error, RecordsTooLarge)
+    assert failure_kind.error.offset == failure_kind.position.offset == SLICE_RECORDS
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -130,7 +130,7 @@ def test_what_a_batch_unfolds_to_is_bounded_before_memory_is_taken(codec: Codec)
     made = taking(Chunk(PARTITION, 0, batch, limits=ReadLimits(batch_bytes=2 << 20)))
     given: list[Taken] = []
     assert peak_of(lambda: given.append(made.take(10))) < 8 << 20
-    error = given[0].troubles[0].error
+    error = given[0].failures[0].error
     assert isinstance(error, RecordsTooLarge)
     assert "decoded.batch.max.bytes" in str(error)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.fetch_port import TroubleKind
+from seamark.client.core.fetch_port import FailureKind
 from seamark.client.errors import CorruptRecords, DeserializationFailed
 from seamark.client.fetch.arrow import columns_of
 from seamark.client.fetch.chunks import AbortedBatches, Chunk, end_of
@@ -279,9 +279,9 @@ def test_a_poison_record_is_told_after_those_before_it_and_stays() -> None:
     for _ in range(2):
         taken = made.take(10)
         assert not taken.records
-        [trouble] = taken.troubles
-        assert (trouble.kind, trouble.position.offset) == (TroubleKind.ERROR, 2)
-        error = trouble.error
+        [failure_kind] = taken.failures
+        assert (failure_kind.kind, failure_kind.position.offset) == (FailureKind.ERROR, 2)
+        error = failure_kind.error
         assert isinstance(error, DeserializationFailed)
         assert (error.partition, error.offset, error.part, error.record.value) == (PARTITION, 2, "value", b"poison")
         assert "value of t-3 at offset 2" in str(error)
@@ -295,18 +295,18 @@ def int_of_text(content: bytes) -> int:
 def test_a_corrupt_batch_is_told_with_its_place() -> None:
     made, state, _ = taking(Chunk(PARTITION, 0, batch(0) + spoiled(batch(3))))
     assert [record.offset for record in made.take(10).records] == [0, 1, 2]
-    [trouble] = made.take(10).troubles
-    assert isinstance(trouble.error, CorruptRecords)
-    assert "t-3 at offset 3" in str(trouble.error)
+    [failure_kind] = made.take(10).failures
+    assert isinstance(failure_kind.error, CorruptRecords)
+    assert "t-3 at offset 3" in str(failure_kind.error)
     assert state.position.offset == 3
 
 
 def test_a_trouble_of_the_node_is_told_once_and_fetching_goes_on() -> None:
-    made, state, asked = taking(Chunk(PARTITION, 0, trouble=TroubleKind.OUT_OF_RANGE))
-    state.has_trouble = True
-    [trouble] = made.take(10).troubles
-    assert trouble == (PARTITION, 2, TroubleKind.OUT_OF_RANGE, Position(0), None)
-    assert not state.has_trouble
+    made, state, asked = taking(Chunk(PARTITION, 0, failure_kind=FailureKind.OUT_OF_RANGE))
+    state.has_failed = True
+    [failure_kind] = made.take(10).failures
+    assert failure_kind == (PARTITION, 2, FailureKind.OUT_OF_RANGE, Position(0), None)
+    assert not state.has_failed
     assert asked
     assert made.take(10) == ([], {}, [])
 

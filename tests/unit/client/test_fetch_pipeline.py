@@ -11,7 +11,7 @@ from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicV
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core import lasting_failures
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.fetch_port import Fetcher, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, Fetcher
 from seamark.client.errors import ClientError, ConnectionFailed, CorruptRecords, PeerProtocolError
 from seamark.client.fetch.pipeline import Pipeline, make_fetcher
 from seamark.topic_partition import TopicPartition
@@ -119,7 +119,7 @@ def test_records_beyond_the_high_watermark_of_their_answer_are_sound() -> None:
         await settle()
         taken = pipeline.take(10)
         assert [record.offset for record in taken.records] == [0, 1, 2, 3, 4]
-        assert taken.troubles == []
+        assert taken.failures == []
         assert network.requests[-1].topics[0].partitions[0].fetch_offset == 5
 
     run(story)
@@ -202,9 +202,9 @@ def test_troubles_are_told_in_their_place() -> None:
         network.answers.put_nowait(response(error=1))
         await settle()
         taken = pipeline.take(10)
-        assert (len(taken.records), taken.troubles) == (2, [])
-        [trouble] = pipeline.take(10).troubles
-        assert (trouble.kind, trouble.position.offset, trouble.term) == (TroubleKind.OUT_OF_RANGE, 2, 1)
+        assert (len(taken.records), taken.failures) == (2, [])
+        [failure_kind] = pipeline.take(10).failures
+        assert (failure_kind.kind, failure_kind.position.offset, failure_kind.term) == (FailureKind.OUT_OF_RANGE, 2, 1)
 
     run(story)
 
@@ -213,8 +213,8 @@ def test_a_peer_that_speaks_nonsense_is_told_to_the_caller() -> None:
     async def story(pipeline: Pipeline, network: Network) -> None:
         network.answers.put_nowait(PeerProtocolError("h:1", "nonsense"))
         await settle()
-        [trouble] = pipeline.take(10).troubles
-        assert isinstance(trouble.error, PeerProtocolError)
+        [failure_kind] = pipeline.take(10).failures
+        assert isinstance(failure_kind.error, PeerProtocolError)
 
     run(story)
 
@@ -239,8 +239,8 @@ def test_bytes_that_lead_no_further_are_not_fetched_again_until_they_were_taken(
         await asyncio.sleep(0.05)
         assert len(network.requests) == 1
         for _ in range(3):
-            [trouble] = pipeline.take(10).troubles
-            assert isinstance(trouble.error, CorruptRecords)
+            [failure_kind] = pipeline.take(10).failures
+            assert isinstance(failure_kind.error, CorruptRecords)
         await asyncio.sleep(0.05)
         assert len(network.requests) == 1
         pipeline.start(A, Position(2), 1)

@@ -36,7 +36,7 @@ def arrive(state: PartitionFetch, size: int) -> None:
 
 def test_one_request_per_node_with_all_its_partitions() -> None:  # covers: K6
     work = planning(A, B, C).plan(view({A: 1, B: 2, C: 1}), 0)
-    assert {each.node_id: set(each.asks) for each in work} == {1: {A, C}, 2: {B}}
+    assert {each.node_id: set(each.targets) for each in work} == {1: {A, C}, 2: {B}}
 
 
 def test_a_node_with_a_request_outstanding_is_not_asked_again() -> None:  # covers: K3, K9
@@ -51,20 +51,20 @@ def test_an_ask_names_topic_id_offset_and_leader_epoch() -> None:
     made = planning()
     made.start(A, Position(42, 3), 1)
     [work] = made.plan(view({A: 1}), 0)
-    assert work.asks[A] == (b"i" * 16, 42, 4, FULL)
+    assert work.targets[A] == (b"i" * 16, 42, 4, FULL)
 
 
 def test_paused_partitions_are_not_fetched() -> None:
     made = planning(A, B)
     made.partitions[A].is_paused = True
     [work] = made.plan(view({A: 1, B: 1}), 0)
-    assert set(work.asks) == {B}
+    assert set(work.targets) == {B}
 
 
 def test_a_partition_without_a_leader_is_told_and_left_out() -> None:
     made = planning(A, B)
     [work] = made.plan(view({A: 1}), 0)
-    assert set(work.asks) == {A}
+    assert set(work.targets) == {A}
     assert made.leaderless == [B]
 
 
@@ -85,7 +85,7 @@ def test_a_node_is_asked_when_half_of_its_partitions_are_hungry() -> None:
     assert not made.plan(view({A: 1, B: 1, C: 1}), 0)
     made.partitions[A].taken_bytes += FULL
     [work] = made.plan(view({A: 1, B: 1, C: 1}), 0)
-    assert set(work.asks) == {A, C}
+    assert set(work.targets) == {A, C}
 
 
 def test_bytes_that_wait_are_bounded_by_the_budget() -> None:
@@ -109,7 +109,7 @@ def test_a_partition_that_backs_off_is_asked_for_later() -> None:
 
 def test_a_trouble_stops_a_partition_until_it_is_heard() -> None:
     made = planning(A)
-    made.partitions[A].has_trouble = True
+    made.partitions[A].has_failed = True
     assert not made.plan(view({A: 1}), 0)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch.sessions import Ask, FetchSession, SessionRequest, Verdict
+from seamark.client.fetch.sessions import FetchSession, FetchTarget, SessionRequest, Verdict
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
@@ -16,11 +16,11 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
 ID, OTHER_ID, NO_ID = b"i" * 16, b"j" * 16, bytes(16)
 
 
-def ask(offset: int, topic_id: bytes = ID) -> Ask:
-    return Ask(topic_id, offset, 3, 1000)
+def ask(offset: int, topic_id: bytes = ID) -> FetchTarget:
+    return FetchTarget(topic_id, offset, 3, 1000)
 
 
-def opened(partitions: dict[TopicPartition, Ask], session_id: int = 77) -> FetchSession:
+def opened(partitions: dict[TopicPartition, FetchTarget], session_id: int = 77) -> FetchSession:
     session = FetchSession(1)
     request = session.build(partitions)
     assert session.answered(request, ErrorCode.NONE, session_id, list(partitions)) is Verdict.ACCEPTED
@@ -158,7 +158,7 @@ def test_answers_are_read_by_name_or_by_id() -> None:
 def test_what_the_node_believes_is_what_was_wanted(wishes, chance) -> None:  # covers: K16
     """A model of the broker's side, told only what requests say, ends with the wanted partitions after each request."""
     session = FetchSession(1)
-    believed: dict[TopicPartition, Ask] = {}
+    believed: dict[TopicPartition, FetchTarget] = {}
     for wish in wishes:
         wanted = {partition: ask(offset) for partition, offset in wish.items()}
         request = session.build(wanted)

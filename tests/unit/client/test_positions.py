@@ -4,7 +4,7 @@ import pytest
 
 from seamark.client.core.assignment_state import AssignmentState, Phase, Position
 from seamark.client.core.effects import FindCoordinator, ForgetCoordinator, RefreshMetadata
-from seamark.client.core.fetch_port import Trouble, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, FetchFailure
 from seamark.client.core.positions.positions import LogTruncated
 from seamark.client.core.positions.reset import EARLIEST, LATEST, ResetPolicy
 from seamark.client.errors import BrokerError, ConnectionFailed, NoOffsetForPartition, OffsetOutOfRange
@@ -283,7 +283,7 @@ def reset_to_latest() -> CoreDriver:
     driver.assign()
     driver.poll()
     driver.committed({"t-0": 5})
-    driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
+    driver.core.fetch_failed(FetchFailure(T0, 1, FailureKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
     driver.pump()
     driver.listed(99)
     return driver
@@ -297,7 +297,7 @@ def test_a_position_out_of_range_is_reset_by_the_policy_or_raised():
     strict.assign()
     strict.poll()
     strict.committed({"t-0": 5})
-    strict.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(5)), strict.now_ms)
+    strict.core.fetch_failed(FetchFailure(T0, 1, FailureKind.OUT_OF_RANGE, Position(5)), strict.now_ms)
     with pytest.raises(OffsetOutOfRange, match="t-0 at 5"):
         strict.poll()
 
@@ -308,7 +308,7 @@ def test_trouble_of_an_earlier_term_is_nobodys_trouble():
     driver.assign()
     driver.poll()
     driver.committed({"t-0": 5})
-    driver.core.in_trouble(Trouble(T0, 0, TroubleKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
+    driver.core.fetch_failed(FetchFailure(T0, 0, FailureKind.OUT_OF_RANGE, Position(5)), driver.now_ms)
     assert driver.fetching == {T0: (5, 1)}
 
 
@@ -317,7 +317,7 @@ def test_a_diverged_fetch_goes_back_to_where_the_logs_part():
     driver.assign()
     driver.poll()
     driver.committed({"t-0": 50})
-    driver.core.in_trouble(Trouble(T0, 1, TroubleKind.DIVERGED, Position(40, 2)), driver.now_ms)
+    driver.core.fetch_failed(FetchFailure(T0, 1, FailureKind.DIVERGED, Position(40, 2)), driver.now_ms)
     driver.pump()
     assert driver.fetching == {T0: (40, 1)}
 
@@ -376,7 +376,7 @@ def test_resets_that_lead_out_of_range_again_wait_for_the_backoff():
     driver.poll()
     driver.committed({"t-0": 5})
     for offset in (5, 0):
-        driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(offset)), driver.now_ms)
+        driver.core.fetch_failed(FetchFailure(T0, 1, FailureKind.OUT_OF_RANGE, Position(offset)), driver.now_ms)
         driver.pump()
         if offset:
             driver.listed(0)
@@ -385,7 +385,7 @@ def test_resets_that_lead_out_of_range_again_wait_for_the_backoff():
         driver.advance(1200)
         driver.pump()
         driver.listed(0)
-        driver.core.in_trouble(Trouble(T0, 1, TroubleKind.OUT_OF_RANGE, Position(0)), driver.now_ms)
+        driver.core.fetch_failed(FetchFailure(T0, 1, FailureKind.OUT_OF_RANGE, Position(0)), driver.now_ms)
         driver.pump()
     [line] = [each for each in driver.wanted if getattr(each, "event", "") == "partition_waits"]
     assert "OFFSET_OUT_OF_RANGE" in line.text

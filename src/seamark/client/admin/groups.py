@@ -17,7 +17,7 @@ from seamark.client.cluster_view import Node
 from seamark.client.errors import BrokerError, ClientError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import AskNode, Results, by_coordinator, retry_each
-from seamark.client.requests import ByVersion
+from seamark.client.requests import VersionedRequest
 from seamark.client.timing import Deadline
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
@@ -57,7 +57,7 @@ async def list_groups(
 
     async def ask(node: Node) -> list[GroupListing] | ClientError:
         least = 5 if wanted_types else 4 if wanted_states else 0
-        request = ByVersion(ListGroupsRequest, make)
+        request = VersionedRequest(ListGroupsRequest, make)
         response = await network.send(node.id, request, ListGroupsResponse, deadline=deadline, min_version=least)
         if response.error_code:
             return broker_error(response.error_code, "ListGroups", f"broker {node}")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from seamark.client.admin.arguments import read_items
 from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error, unreadable
 from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
+from seamark.client.fetch.sessions import CLOSING, NO_SESSION, FetchTarget, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import Results, retry_each
 from seamark.client.timing import Deadline
@@ -105,7 +105,7 @@ async def _fetch(
 ) -> FetchResponsePartition:
     leader = await network.leader_of(partition, deadline)
     view = network.view
-    asked = Ask(view.topic_id(partition.topic), offset, view.leader_epoch(partition), 1)
+    asked = FetchTarget(view.topic_id(partition.topic), offset, view.leader_epoch(partition), 1)
     request = SessionRequest(NO_SESSION, CLOSING, {partition: asked})
     response, version = await network.exchange(
         leader.id,

@@ -23,7 +23,7 @@ from seamark.client.net.client import NetworkClient
 from seamark.client.net.exchanges import MOST_AT_ONCE
 from seamark.client.net.fanout import Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET
-from seamark.client.requests import ByVersion, Request
+from seamark.client.requests import Request, VersionedRequest
 from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
@@ -119,7 +119,7 @@ async def create_topics(
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: _weight_of(by_name[name]),
     )  # fmt: skip
     if not validate_only:
-        await until_known(network, dict.fromkeys(made, 1), deadline)
+        await wait_for_propagation(network, dict.fromkeys(made, 1), deadline)
     return made
 
 
@@ -157,7 +157,7 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
                 return DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
             return DeleteTopicsRequest(topic_names=list(open_names), timeout_ms=timeout_ms)
 
-        request = ByVersion(DeleteTopicsRequest, make)
+        request = VersionedRequest(DeleteTopicsRequest, make)
         response = await _to_controller(network, request, DeleteTopicsResponse, deadline)
         return {
             each.name: _outcome(network, each.error_code, "DeleteTopics", each.name, each.error_message)
@@ -198,7 +198,7 @@ async def create_partitions(
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: max(1, counts[name]),
     )  # fmt: skip
     if not validate_only:
-        await until_known(network, {name: counts[name] for name in grown}, deadline)
+        await wait_for_propagation(network, {name: counts[name] for name in grown}, deadline)
     return grown
 
 
@@ -277,15 +277,15 @@ def _outcome(network: NetworkClient, code: int, api: str, topic: str, message: s
     return broker_error(code, api, f"topic {topic!r}", message)
 
 
-async def until_known(network: NetworkClient, least_partitions: Mapping[str, int], deadline: Deadline) -> None:
+async def wait_for_propagation(network: NetworkClient, least_partitions: Mapping[str, int], deadline: Deadline) -> None:
     """Return when every broker that answers knows each topic, with at least so many partitions, all of them led."""
     if least_partitions:
         patience = Deadline(deadline.at_most(_PATIENCE_S))
         brokers = tuple(network.view.brokers)
-        await asyncio.gather(*(_until_known_by(broker, network, least_partitions, patience) for broker in brokers))
+        await asyncio.gather(*(_wait_for_broker(broker, network, least_partitions, patience) for broker in brokers))
 
 
-async def _until_known_by(
+async def _wait_for_broker(
     broker: int, network: NetworkClient, least_partitions: Mapping[str, int], patience: Deadline
 ) -> None:
     missing = list(least_partitions)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from seamark.client.config.aliases import ELSEWHERE, RENAMED
+from seamark.client.config.aliases import RENAMED, UNSUPPORTED
 from seamark.errors import HIDDEN, ConfigError
 
 Read = Callable[[str, Any], Any]
@@ -193,7 +193,7 @@ def _unknown(key: str, rules: Mapping[str, KeyRule]) -> ConfigError:
         return ConfigError(key, HIDDEN, f"is not a key; did you mean {dotted!r}?")
     if (renamed := RENAMED.get(dotted)) is not None and renamed.replace(".", "_") in rules:
         return ConfigError(key, HIDDEN, f"is what another client calls {renamed!r}; use that")
-    if (reason := ELSEWHERE.get(dotted)) is not None:
+    if (reason := UNSUPPORTED.get(dotted)) is not None:
         return ConfigError(key, HIDDEN, reason)
     return ConfigError(key, HIDDEN, f"is not a key of this client{f'; did you mean {near[0]!r}?' if near else ''}")
 

@@ -45,12 +45,12 @@ async def committed(
     async def attempt(_: Sequence[str]) -> dict[str, dict[TopicPartition, Answer] | ClientError]:
         response = await (send(request, OffsetFetchResponse) if storage is None else storage.fetch(request, send))
         answers = committed_answers(group_id, response, partitions)
-        trouble = next((each for each in answers.values() if each.error is not None), None)
-        if trouble is None or trouble.error is None or trouble.outcome is Outcome.RAISE:
+        failed = next((each for each in answers.values() if each.error is not None), None)
+        if failed is None or failed.error is None or failed.outcome is Outcome.RAISE:
             return {group_id: answers}
-        if trouble.outcome is Outcome.REDISCOVER:
+        if failed.outcome is Outcome.REDISCOVER:
             network.coordinators.moved(group_id)
-        return {group_id: trouble.error}
+        return {group_id: failed.error}
 
     operation = f"reading committed offsets of group {group_id!r}"
     found = await retry_each([group_id], attempt, operation=operation, config=config, deadline=deadline)

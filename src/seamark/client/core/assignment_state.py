@@ -54,6 +54,7 @@ class PartitionState:
         "is_held",
         "is_paused",
         "last_error",
+        "lasting_error",
         "partition",
         "phase",
         "position",
@@ -63,7 +64,6 @@ class PartitionState:
         "reset_to",
         "retry_at_ms",
         "term",
-        "trouble",
         "validated_epoch",
         "visit",
     )
@@ -87,7 +87,7 @@ class PartitionState:
         self.is_asked = False
         self.retry_at_ms = 0
         # What poll raises about it; stays until a seek where only that can help.
-        self.trouble: ClientError | None = None
+        self.lasting_error: ClientError | None = None
         # What the last look-up met, for the message of a caller whose time runs out.
         self.last_error: ClientError | None = None
         self.validated_epoch = NO_EPOCH
@@ -100,7 +100,7 @@ class PartitionState:
         self.question += 1
         self.is_asked = False
         self.retry_at_ms = 0
-        self.trouble = None
+        self.lasting_error = None
         # The position is the caller's word or the group's from here on, not what was handed out.
         self.visit = _NO_VISIT
 

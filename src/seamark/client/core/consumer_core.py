@@ -32,7 +32,7 @@ from seamark.client.core.effects import (
     handover_line,
     topics_refused_line,
 )
-from seamark.client.core.fetch_port import Trouble
+from seamark.client.core.fetch_port import FetchFailure
 from seamark.client.core.listener import Listener
 from seamark.client.core.membership.context import MemberState
 from seamark.client.core.membership.membership import Membership
@@ -259,8 +259,8 @@ class ConsumerCore:
             self.positions.reset(state, timestamp)
         self._settle(now_ms)
 
-    def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
-        self.positions.in_trouble(trouble, now_ms)
+    def fetch_failed(self, failure: FetchFailure, now_ms: int) -> None:
+        self.positions.fetch_failed(failure, now_ms)
         self._settle(now_ms)
 
     def take_error(self) -> BaseException | None:

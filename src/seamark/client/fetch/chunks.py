@@ -6,7 +6,7 @@ same for objects and for columns, and both may take turns on one chunk. What is 
 transactions, records before the position) moves the position without giving records. The invariant: ``offset`` is the
 next one to hand out, ``leader_epoch`` that of the batch before it.
 
-A chunk can also be a trouble in place of bytes: it is met when everything fetched before it was taken.
+A chunk can also be a failure in place of bytes: it is met when everything fetched before it was taken.
 
 ``AbortedBatches`` is Kafka's rule for read_committed. A Fetch answer lists the aborted transactions that reach into its
 records: producer and first offset. A producer's transactional batches are left out from that offset on, up to the
@@ -21,7 +21,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from seamark.client.core.assignment_state import NO_EPOCH
-from seamark.client.core.fetch_port import TroubleKind
+from seamark.client.core.fetch_port import FailureKind
 from seamark.client.fetch.records import BatchReader, ReadLimits
 from seamark.errors import DecodeError, Truncated
 from seamark.wire.records import RecordSlices, decode_control_marker
@@ -125,11 +125,11 @@ class Chunk:
         "_slice_bytes",
         "byte_count",
         "error",
+        "failure_kind",
         "is_last",
         "is_spoiled",
         "leader_epoch",
         "offset",
-        "trouble",
     )
 
     def __init__(
@@ -141,7 +141,7 @@ class Chunk:
         end_offset: int | None = None,
         aborted: AbortedBatches | None = None,
         limits: ReadLimits = _NO_LIMITS_GIVEN,
-        trouble: TroubleKind | None = None,
+        failure_kind: FailureKind | None = None,
         error: Exception | None = None,
         leader_epoch: int = NO_EPOCH,
     ) -> None:
@@ -165,10 +165,10 @@ class Chunk:
         self.byte_count = len(buffer)
         self.offset = offset
         self.leader_epoch = leader_epoch
-        self.trouble = trouble
+        self.failure_kind = failure_kind
         self.error = error
         # Nothing is fetched behind it until the caller has taken it.
-        self.is_last = trouble is not None
+        self.is_last = failure_kind is not None
         self.is_spoiled = False
 
     @property
@@ -184,13 +184,13 @@ class Chunk:
     def spoil(self, error: Exception) -> None:
         """What stands at ``offset`` cannot be handed out: nothing more comes from this chunk."""
         self.is_spoiled = True
-        self.trouble = TroubleKind.ERROR
+        self.failure_kind = FailureKind.ERROR
         self.error = error
 
     def heal(self) -> None:
         """What could not be handed out may be tried again."""
         self.is_spoiled = False
-        self.trouble = None
+        self.failure_kind = None
         self.error = None
 
     # -- as objects

@@ -15,8 +15,8 @@ from enum import Enum
 
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.positions.messages import READ_COMMITTED, READ_UNCOMMITTED
-from seamark.client.fetch.sessions import Ask, SessionRequest
-from seamark.client.requests import ByVersion
+from seamark.client.fetch.sessions import FetchTarget, SessionRequest
+from seamark.client.requests import VersionedRequest
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.fetch import (
@@ -58,14 +58,14 @@ class FetchLimits:
 def version_cap(request: SessionRequest) -> int | None:
     """The newest version that may be used: 12 if any topic lacks an id, else any (K7)."""
     unnamed = (
-        any(ask.topic_id == _NO_TOPIC_ID for ask in request.send.values())
+        any(target.topic_id == _NO_TOPIC_ID for target in request.send.values())
         or any(topic_id == _NO_TOPIC_ID for _, topic_id in request.forget)
         or any(topic_id == _NO_TOPIC_ID for _, topic_id in request.replace)
     )
     return LAST_VERSION_WITH_NAMES if unnamed else None
 
 
-def fetch_request(request: SessionRequest, limits: FetchLimits, max_bytes: int) -> ByVersion:
+def fetch_request(request: SessionRequest, limits: FetchLimits, max_bytes: int) -> VersionedRequest:
     """The request for whichever version is negotiated; ``max_bytes`` may be below the configured limit."""
 
     def make(version: int) -> FetchRequest:
@@ -83,21 +83,21 @@ def fetch_request(request: SessionRequest, limits: FetchLimits, max_bytes: int) 
             rack_id=limits.rack,
         )
 
-    return ByVersion(FetchRequest, make)
+    return VersionedRequest(FetchRequest, make)
 
 
-def _topics(asks: Mapping[TopicPartition, Ask]) -> list[FetchRequestTopic]:
+def _topics(targets: Mapping[TopicPartition, FetchTarget]) -> list[FetchRequestTopic]:
     topics: dict[tuple[str, bytes], FetchRequestTopic] = {}
-    for (topic, index), ask in asks.items():
-        entry = topics.get((topic, ask.topic_id))
+    for (topic, index), target in targets.items():
+        entry = topics.get((topic, target.topic_id))
         if entry is None:
-            entry = topics[topic, ask.topic_id] = FetchRequestTopic(topic=topic, topic_id=ask.topic_id)
+            entry = topics[topic, target.topic_id] = FetchRequestTopic(topic=topic, topic_id=target.topic_id)
         entry.partitions.append(
             FetchRequestPartition(
                 partition=index,
-                current_leader_epoch=ask.leader_epoch,
-                fetch_offset=ask.offset,
-                partition_max_bytes=ask.max_bytes,
+                current_leader_epoch=target.leader_epoch,
+                fetch_offset=target.offset,
+                partition_max_bytes=target.max_bytes,
             )
         )
     return list(topics.values())
@@ -114,12 +114,12 @@ def _forgotten(partitions: Iterable[tuple[TopicPartition, bytes]]) -> list[Fetch
 
 
 def answered_partitions(
-    response: FetchResponse, version: int, asked: Mapping[TopicPartition, Ask]
+    response: FetchResponse, version: int, asked: Mapping[TopicPartition, FetchTarget]
 ) -> dict[TopicPartition | None, FetchResponsePartition]:
     """The answer by partition; what stands under a topic id that was not asked for is under None."""
     names: dict[bytes, str] = {}
     if version > LAST_VERSION_WITH_NAMES:
-        names = {ask.topic_id: partition.topic for partition, ask in asked.items()}
+        names = {target.topic_id: partition.topic for partition, target in asked.items()}
     found: dict[TopicPartition | None, FetchResponsePartition] = {}
     for topic in response.responses:
         name = topic.topic if version <= LAST_VERSION_WITH_NAMES else names.get(topic.topic_id)

@@ -34,7 +34,7 @@ from seamark.client.fetch.messages import (
     version_cap,
 )
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
+from seamark.client.fetch.sessions import CLOSING, NO_SESSION, FetchTarget, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
@@ -221,9 +221,9 @@ class _RangeFetch:
         leader = await self._network.leader_of(self.partition, deadline)
         view = self._network.view
         topic_id = view.topic_id(self.partition.topic)
-        ask = Ask(topic_id, offset, view.leader_epoch(self.partition), self._limits.max_partition_bytes)
+        target = FetchTarget(topic_id, offset, view.leader_epoch(self.partition), self._limits.max_partition_bytes)
         # Outside of any session: this request stands for itself.
-        request = SessionRequest(NO_SESSION, CLOSING, {self.partition: ask})
+        request = SessionRequest(NO_SESSION, CLOSING, {self.partition: target})
         response, version = await self._network.exchange(
             leader.id,
             fetch_request(request, self._limits, self._limits.max_bytes),

@@ -6,7 +6,7 @@ means is known by who asked. What is retried is getting an answer at all, from b
 (``send_to_any``), until the deadline.
 
 ``send(node_id, …)`` is one request on one connection, in the newest version that both sides have. A request that looks
-different in different versions is given as ``ByVersion``.
+different in different versions is given as ``VersionedRequest``.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class NetworkClient:
             best = min(ready, key=lambda each: each.in_flight_count)
             assert best.connection is not None
             return best.connection
-        known = sorted(self.metadata.view.brokers.values(), key=lambda node: self._standing(node.id))
+        known = sorted(self.metadata.view.brokers.values(), key=lambda node: self._preference(node.id))
         candidates = [self.connection_to(node.id) for node in known]
         if not candidates or self.config.metadata_recovery_strategy == "rebootstrap":
             addresses = {(node.host, node.port) for node in known}
@@ -281,7 +281,7 @@ class NetworkClient:
             candidates += [self.connection_to(node.id) for node in fresh]
         return await first_ready(candidates, deadline, self.causes)
 
-    def _standing(self, node_id: int) -> tuple[bool, int]:
+    def _preference(self, node_id: int) -> tuple[bool, int]:
         found = self._connections.get(node_id)
         return (found is not None and found.is_backing_off, node_id)
 

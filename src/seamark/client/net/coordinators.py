@@ -25,7 +25,7 @@ from seamark.client.net.discovery import (
     coordinator_not_available,
 )
 from seamark.client.net.exchanges import MOST_AT_ONCE, AnyBroker
-from seamark.client.requests import ByVersion
+from seamark.client.requests import VersionedRequest
 from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError
 from seamark.portions import portions
@@ -204,7 +204,7 @@ class Coordinators:
         self._do(core, core.answered(code, node, now_ms(), message))
 
 
-def find_coordinator_request(groups: list[str]) -> ByVersion:
+def find_coordinator_request(groups: list[str]) -> VersionedRequest:
     """A lookup of one group, or of many from version 4 on."""
 
     def make(version: int) -> Message:
@@ -212,7 +212,7 @@ def find_coordinator_request(groups: list[str]) -> ByVersion:
             return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=groups)
         return FindCoordinatorRequest(key=groups[0], key_type=_GROUP)
 
-    return ByVersion(FindCoordinatorRequest, make)
+    return VersionedRequest(FindCoordinatorRequest, make)
 
 
 def coordinators_of(

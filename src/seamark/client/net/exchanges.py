@@ -16,7 +16,7 @@ from seamark.client.errors import ConnectionFailed, RequestTimedOut
 from seamark.client.net.client_log import ClientLog
 from seamark.client.net.connection import Connection
 from seamark.client.net.node import Place
-from seamark.client.requests import ByVersion, Request
+from seamark.client.requests import Request, VersionedRequest
 from seamark.client.timing import Deadline
 from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from seamark.wire.schema.schema import Message
@@ -62,11 +62,11 @@ class Exchanges:
     ) -> tuple[Message, int]:
         """The message to send and its version."""
         assert connection.versions is not None
-        kind = message.request if isinstance(message, ByVersion) else type(message)
+        kind = message.request if isinstance(message, VersionedRequest) else type(message)
         version = connection.versions.choose(kind, least=min_version, most=max_version)
         name = kind.__name__.removesuffix("Request")
         self.counts[name] = self.counts.get(name, 0) + 1
-        return (message.make(version) if isinstance(message, ByVersion) else message), version
+        return (message.make(version) if isinstance(message, VersionedRequest) else message), version
 
     async def run(
         self,
@@ -86,7 +86,7 @@ class Exchanges:
             async with asyncio.timeout(None if deadline.remaining >= timeout_s + 60 else deadline.remaining):
                 if place is not None:
                     await place.reached()
-                await self.unmuted(connection)
+                await self.wait_for_throttle(connection)
                 answer = await connection.start(made, response, version, timeout_s)
                 if place is not None:
                     place.leave()
@@ -103,7 +103,7 @@ class Exchanges:
         made, version = self.made(connection, request, min_version, None)
         try:
             async with asyncio.timeout(timeout_s):
-                await self.unmuted(connection)
+                await self.wait_for_throttle(connection)
         except TimeoutError:
             reason = f"Produce was not sent within {timeout_s:g} s: {connection.throttle}"
             raise ConnectionFailed(connection.address, reason) from None
@@ -112,7 +112,7 @@ class Exchanges:
             return None
         return await connection.start(made, ProduceResponse, version, timeout_s)
 
-    async def unmuted(self, connection: Connection) -> None:
+    async def wait_for_throttle(self, connection: Connection) -> None:
         """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""
         # Asked again after each wait: an answer that came meanwhile may have prolonged it.
         while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:

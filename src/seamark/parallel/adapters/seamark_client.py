@@ -76,7 +76,7 @@ class _Reader(Consumer):
     @property
     def wants_turn(self) -> bool:
         """Whether poll has more to do than to hand out records."""
-        return self._loop.attention or self._loop.is_woken
+        return self._loop.needs_poll or self._loop.is_woken
 
     def offset_of(self, partition: TopicPartition) -> int:
         """The position, -1 if it is not known yet."""

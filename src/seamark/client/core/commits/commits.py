@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from seamark.client.core.commits.verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
+from seamark.client.core.commits.verdict import CommitContext, Remedy, Verdict, not_sent, verdict_on
 from seamark.client.core.effects import (
     Effect,
     FailedCommitLog,
@@ -187,9 +187,9 @@ class Commits:
         assert isinstance(response, OffsetCommitResponse)
         self._metrics.commits.add(now_ms - commit.sent_ms)
         membership = self._membership
-        standpoint = Standpoint(self._group_id, commit.sent_under == membership.generation, membership.state)
+        context = CommitContext(self._group_id, commit.sent_under == membership.generation, membership.state)
         codes = commit_codes(response)
-        verdict = verdict_on(codes, standpoint)
+        verdict = verdict_on(codes, context)
         if verdict.error is not None:
             verdict.error.partition_codes = dict(codes)
         self._carry_out(verdict)

@@ -97,7 +97,7 @@ class _Waiting(NamedTuple):
     generation: Generation
 
 
-class Standing:
+class MemberContext:
     def __init__(self, tickets: Tickets) -> None:
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
@@ -115,7 +115,7 @@ class Standing:
 
     # -- effects
 
-    def do(self, effect: Effect) -> None:
+    def emit(self, effect: Effect) -> None:
         self._effects.append(effect)
 
     def log(self, level: str, event: str, text: str, **fields: object) -> None:
@@ -138,7 +138,7 @@ class Standing:
     ) -> int:
         ticket = self._tickets.next()
         self._waiting[ticket] = _Waiting(on_answer, on_failure, self.generation)
-        self.do(SendToCoordinator(ticket, request, timeout_ms, overtakes))
+        self.emit(SendToCoordinator(ticket, request, timeout_ms, overtakes))
         return ticket
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> bool:
@@ -192,7 +192,7 @@ class Standing:
     def forget_coordinator(self, reason: str) -> None:
         if self.is_coordinator_known:
             self.is_coordinator_known = False
-            self.do(ForgetCoordinator(reason))
+            self.emit(ForgetCoordinator(reason))
 
     def find_coordinator(self) -> None:
-        self.do(FindCoordinator())
+        self.emit(FindCoordinator())

@@ -29,7 +29,7 @@ from seamark.client.core.effects import (
     RefreshMetadata,
     Release,
 )
-from seamark.client.core.membership.context import Generation, Standing
+from seamark.client.core.membership.context import Generation, MemberContext
 from seamark.client.core.membership.messages import TooManyAssigned, read_assignment
 from seamark.client.core.settings import MembershipSettings
 from seamark.client.errors import AssignmentUnusable
@@ -118,8 +118,8 @@ class JoinAttempt:
 
 
 class Preparation:
-    def __init__(self, standing: Standing, settings: MembershipSettings, protocol: RebalanceProtocol) -> None:
-        self._standing = standing
+    def __init__(self, context: MemberContext, settings: MembershipSettings, protocol: RebalanceProtocol) -> None:
+        self._context = context
         self._settings = settings
         self._protocol = protocol
         # None before the commit was started.
@@ -128,32 +128,32 @@ class Preparation:
         self.handover: Handover | None = None
 
     def advance(self, topics: tuple[str, ...], now_ms: int) -> bool:
-        standing = self._standing
-        standing.needs_join_prepare = False
+        context = self._context
+        context.needs_join_prepare = False
         if self._is_commit_awaited(now_ms):
-            standing.needs_join_prepare = True
+            context.needs_join_prepare = True
             return False
         self.abandon()
-        handover = before_join(self._protocol, standing.owned, topics, standing.generation)
+        handover = before_join(self._protocol, context.owned, topics, context.generation)
         if handover.call is None:
             self._keep(handover)
             return True
         self.handover = handover
-        standing.do(CallListener(handover.call, handover.partitions))
+        context.emit(CallListener(handover.call, handover.partitions))
         return False
 
     def _is_commit_awaited(self, now_ms: int) -> bool:
-        standing = self._standing
-        if not self._settings.auto_commit or not standing.owned or self._is_committed:
+        context = self._context
+        if not self._settings.auto_commit or not context.owned or self._is_committed:
             return False
         if self._commit_until_ms is None:
             if self._protocol is RebalanceProtocol.EAGER:
-                standing.do(HoldBack(standing.owned))
+                context.emit(HoldBack(context.owned))
             self._commit_until_ms = now_ms + self._settings.max_poll_interval_ms
-            standing.do(CommitBeforeJoin(self._commit_until_ms))
+            context.emit(CommitBeforeJoin(self._commit_until_ms))
         if now_ms < self._commit_until_ms:
             return True
-        standing.log("warning", "commit_before_join", "the commit before joining was not answered in time; joining")
+        context.log("warning", "commit_before_join", "the commit before joining was not answered in time; joining")
         return False
 
     @property
@@ -180,20 +180,20 @@ class Preparation:
 
     def _keep(self, handover: Handover) -> None:
         # Also when nothing changes: what was held back is fetched again only once it is owned anew.
-        if self._standing.owned != handover.kept:
-            self._standing.owned = handover.kept
-            self._standing.do(Own(handover.kept))
+        if self._context.owned != handover.kept:
+            self._context.owned = handover.kept
+            self._context.emit(Own(handover.kept))
 
 
 class Completion:
     def __init__(
         self,
-        standing: Standing,
+        context: MemberContext,
         group_id: str,
         assignors: Mapping[str, Assignor],
         known_partitions: Callable[[Iterable[str]], int],
     ) -> None:
-        self._standing = standing
+        self._context = context
         self._group_id = group_id
         self._known_partitions = known_partitions
         self._assignors = assignors
@@ -202,7 +202,7 @@ class Completion:
 
     def advance(self, attempt: JoinAttempt, topics: tuple[str, ...]) -> bool:
         """Do the next step; True when there is none left."""
-        standing = self._standing
+        context = self._context
         assert attempt.assignment is not None
         if attempt.is_owned and attempt.difference is None:
             return True
@@ -216,38 +216,38 @@ class Completion:
                     attempt, f"{count} of topics that have {number_text(known)} as far as is known here", topics
                 )
                 # If they have grown, this is how it is found out.
-                standing.do(RefreshMetadata(frozenset(topics)))
-                standing.request_rejoin("received assignments name more partitions than there are")
+                context.emit(RefreshMetadata(frozenset(topics)))
+                context.request_rejoin("received assignments name more partitions than there are")
                 return True
             except SeamarkError as error:
-                standing.request_rejoin("the assignment could not be read")
+                context.request_rejoin("the assignment could not be read")
                 unusable = AssignmentUnusable(self._group_id, attempt.leader, _why(attempt.assignment, error))
                 unusable.__cause__ = error
-                standing.do(Raise(unusable))
+                context.emit(Raise(unusable))
                 return True
             strangers = sorted({partition.topic for partition in assignment.partitions}.difference(topics))
             if strangers:
                 some = some_of([shortened(name) for name in strangers])
                 self._refuse(attempt, f"partitions of {some}, which is not subscribed to here", strangers)
-                standing.request_rejoin(f"received assignments do not match current subscription: {some}")
+                context.request_rejoin(f"received assignments do not match current subscription: {some}")
                 return True
             attempt.taken = assignment
-            attempt.difference = after_sync(standing.owned, assignment.partitions)
+            attempt.difference = after_sync(context.owned, assignment.partitions)
         if attempt.difference.revoked and not attempt.is_revoked_called:
             self._call(ListenerCall.REVOKED, attempt)
             return False
         if not attempt.is_owned:
             taken = attempt.taken
             assert taken is not None
-            assignor = self._assignors.get(standing.generation.protocol or "")
+            assignor = self._assignors.get(context.generation.protocol or "")
             if assignor is not None:
                 try:
-                    assignor.on_assignment(taken, standing.generation.generation_id)
+                    assignor.on_assignment(taken, context.generation.generation_id)
                 except Exception as error:  # noqa: BLE001 - a custom assignor's failure must not cost the assignment
-                    standing.log("error", "on_assignment", f"assignor {assignor.name!r} failed: {error}")
-            if not attempt.is_revoked_called or standing.owned != taken.partitions:
-                standing.owned = taken.partitions
-                standing.do(Own(taken.partitions))
+                    context.log("error", "on_assignment", f"assignor {assignor.name!r} failed: {error}")
+            if not attempt.is_revoked_called or context.owned != taken.partitions:
+                context.owned = taken.partitions
+                context.emit(Own(taken.partitions))
             attempt.is_owned = True
         self._call(ListenerCall.ASSIGNED, attempt)
         return False
@@ -257,7 +257,7 @@ class Completion:
             f"the group's leader, member {shortened(attempt.leader)!r}, assigned {what}; none of the assignment is "
             "taken, and the group is joined again. If this goes on, stop that member, or use a group.id of your own"
         )
-        self._standing.log(
+        self._context.log(
             "warning", "assignment_refused", text, topics=tuple(topics[:_TOPICS_NAMED]), leader=attempt.leader
         )
 
@@ -265,7 +265,7 @@ class Completion:
         assert attempt.difference is not None
         self.calling = (call, attempt)
         partitions = attempt.difference.revoked if call is ListenerCall.REVOKED else attempt.difference.added
-        self._standing.do(CallListener(call, partitions))
+        self._context.emit(CallListener(call, partitions))
 
     def listener_returned(self, error: BaseException | None) -> BaseException | None:
         """What to raise from poll, if anything, now that the awaited call is over."""
@@ -277,13 +277,13 @@ class Completion:
             attempt.listener_error = error
             # At once: if the group goes on without us from here, these are not lost a second time.
             gone = frozenset(attempt.difference.revoked)
-            self._standing.owned = tuple(each for each in self._standing.owned if each not in gone)
-            self._standing.do(Own(self._standing.owned))
-            self._standing.request_rejoin("need to revoke partitions and re-join")
+            self._context.owned = tuple(each for each in self._context.owned if each not in gone)
+            self._context.emit(Own(self._context.owned))
+            self._context.request_rejoin("need to revoke partitions and re-join")
             return None
         first_error, attempt.listener_error = attempt.listener_error or error, None
         if error is None:
-            self._standing.do(Release(attempt.difference.added))
+            self._context.emit(Release(attempt.difference.added))
             attempt.difference = None
         return first_error
 

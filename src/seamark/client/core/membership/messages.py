@@ -14,7 +14,7 @@ from typing import NamedTuple
 from seamark.assignors import Assignments, Assignor, MemberAssignment
 from seamark.client.core.membership.context import Generation, Reset
 from seamark.client.core.settings import MembershipSettings
-from seamark.client.requests import ByVersion
+from seamark.client.requests import VersionedRequest
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
@@ -98,7 +98,7 @@ def heartbeat_request(settings: MembershipSettings, generation: Generation) -> H
     )
 
 
-def leave_request(settings: MembershipSettings, generation: Generation, reason: str) -> ByVersion:
+def leave_request(settings: MembershipSettings, generation: Generation, reason: str) -> VersionedRequest:
     """Versions up to 2 have a field for the one member, later ones a list."""
 
     def make(version: int) -> LeaveGroupRequest:
@@ -109,7 +109,7 @@ def leave_request(settings: MembershipSettings, generation: Generation, reason: 
         )
         return LeaveGroupRequest(group_id=settings.group_id, members=[member])
 
-    return ByVersion(LeaveGroupRequest, make)
+    return VersionedRequest(LeaveGroupRequest, make)
 
 
 def assignment_bytes(assignment: MemberAssignment) -> bytes:

@@ -26,7 +26,7 @@ from seamark.client.core.effects import (
     Tickets,
     position_reset_line,
 )
-from seamark.client.core.fetch_port import Trouble, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, FetchFailure
 from seamark.client.core.lasting_failures import LastingFailures
 from seamark.client.core.positions.messages import (
     Answer,
@@ -78,7 +78,7 @@ class Positions:
         self._lasting: LastingFailures[TopicPartition] = LastingFailures()
         self._asked: dict[int, dict[TopicPartition, int]] = {}
         self._effects: list[Effect] = []
-        # Raised once, from the next poll; what stays wrong is in the partitions' own trouble.
+        # Raised once, from the next poll; what stays wrong is in the partitions' own lasting error.
         self._error: ClientError | None = None
         self.view = ClusterView()
 
@@ -338,7 +338,7 @@ class Positions:
 
     def _stuck(self, state: PartitionState, error: ClientError) -> None:
         state.change(Phase.STUCK)
-        state.trouble = error
+        state.lasting_error = error
         self._effects.append(StopFetching((state.partition,)))
 
     # -- while the caller waits
@@ -361,18 +361,18 @@ class Positions:
             and self.view.leader_epoch(state.partition) > state.validated_epoch
         )
 
-    def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
+    def fetch_failed(self, failure: FetchFailure, now_ms: int) -> None:
         """What the fetcher met where the position stands."""
-        state = self._assignment.get(trouble.partition)
-        if state is None or state.term != trouble.term or state.phase is not Phase.READY:
+        state = self._assignment.get(failure.partition)
+        if state is None or state.term != failure.term or state.phase is not Phase.READY:
             return
-        if trouble.kind is TroubleKind.DIVERGED:
-            self._truncated(state, trouble.position)
-        elif trouble.kind is TroubleKind.OUT_OF_RANGE:
+        if failure.kind is FailureKind.DIVERGED:
+            self._truncated(state, failure.position)
+        elif failure.kind is FailureKind.OUT_OF_RANGE:
             if self._policy.is_none:
-                self._stuck(state, OffsetOutOfRange({trouble.partition: trouble.position.offset}))
+                self._stuck(state, OffsetOutOfRange({failure.partition: failure.position.offset}))
             else:
-                self._out_of_range(state, trouble.position, now_ms)
+                self._out_of_range(state, failure.position, now_ms)
 
     def _out_of_range(self, state: PartitionState, position: Position, now_ms: int) -> None:
         """Go where the policy says; if that is where the fetcher comes from, not without a pause."""
@@ -387,7 +387,7 @@ class Positions:
 
     @property
     def has_error(self) -> bool:
-        return self._error is not None or any(state.trouble is not None for state in self._assignment)
+        return self._error is not None or any(state.lasting_error is not None for state in self._assignment)
 
     @property
     def wants_caller(self) -> bool:
@@ -398,10 +398,12 @@ class Positions:
         if self._error is not None:
             error, self._error = self._error, None
             return error
-        without = [state.partition for state in self._assignment if isinstance(state.trouble, NoOffsetForPartition)]
+        without = [
+            state.partition for state in self._assignment if isinstance(state.lasting_error, NoOffsetForPartition)
+        ]
         if without:
             return NoOffsetForPartition(without)
-        return next((state.trouble for state in self._assignment if state.trouble is not None), None)
+        return next((state.lasting_error for state in self._assignment if state.lasting_error is not None), None)
 
     def is_missing(self) -> bool:
         """K4: is a position being looked up?"""
