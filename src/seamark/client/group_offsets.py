@@ -49,7 +49,7 @@ class GroupIdentity(NamedTuple):
 NO_IDENTITY = GroupIdentity(-1, "", None)
 
 
-def commit_request(
+def offset_commit_request(
     group_id: str, identity: GroupIdentity, offsets: Mapping[TopicPartition, Offset]
 ) -> OffsetCommitRequest:
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -91,7 +91,9 @@ def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, E
     ]
 
 
-def fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], *, is_stable: bool = True) -> VersionedRequest:
+def offset_fetch_request(
+    groups: Mapping[str, Iterable[TopicPartition] | None], *, is_stable: bool = True
+) -> VersionedRequest:
     """What groups have committed, of these partitions or (None) of all; before version 8, of one group only.
 
     ``is_stable`` asks for what no open transaction can still change, where brokers can tell (from version 7 on).

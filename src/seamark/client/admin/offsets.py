@@ -23,10 +23,10 @@ from seamark.client.group_offsets import (
     STABLE_OFFSETS,
     FetchedOffsets,
     commit_codes,
-    commit_request,
-    fetch_request,
     fetched_by_group,
     fetched_offsets,
+    offset_commit_request,
+    offset_fetch_request,
 )
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.exchanges import MOST_AT_ONCE
@@ -81,7 +81,7 @@ async def list_group_offsets(
             least = MANY_GROUPS if is_batched else STABLE_OFFSETS if require_stable else 2
             response = await network.send(
                 node.id,
-                fetch_request({name: asked[name] for name in these}, is_stable=require_stable),
+                offset_fetch_request({name: asked[name] for name in these}, is_stable=require_stable),
                 OffsetFetchResponse,
                 deadline=deadline,
                 min_version=least,
@@ -140,7 +140,9 @@ async def alter_group_offsets(
         return Results({}, dict.fromkeys(wanted, refusal))
 
     async def attempt(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ClientError | None]:
-        request = commit_request(group_id, NO_IDENTITY, {partition: wanted[partition] for partition in partitions})
+        request = offset_commit_request(
+            group_id, NO_IDENTITY, {partition: wanted[partition] for partition in partitions}
+        )
 
         async def ask(node: Node, _: list[str]) -> dict[str, dict[TopicPartition, ClientError | None] | ClientError]:
             response = await network.send(node.id, request, OffsetCommitResponse, deadline=deadline, min_version=2)

@@ -11,13 +11,13 @@ from functools import partial
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core.positions.messages import (
     Answer,
-    Outcome,
+    OffsetOutcome,
     committed_answers,
     list_offsets_request,
     offset_answers,
 )
 from seamark.client.errors import ClientError
-from seamark.client.group_offsets import fetch_request
+from seamark.client.group_offsets import offset_fetch_request
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import by_leader, retry_each
 from seamark.client.records import Offset
@@ -39,16 +39,16 @@ async def committed(
     if not partitions:
         return {}
     group_id = config.group_id or ""
-    request = fetch_request({group_id: partitions})
+    request = offset_fetch_request({group_id: partitions})
     send = partial(network.send_to_coordinator, group_id, deadline=deadline)
 
     async def attempt(_: Sequence[str]) -> dict[str, dict[TopicPartition, Answer] | ClientError]:
         response = await (send(request, OffsetFetchResponse) if storage is None else storage.fetch(request, send))
         answers = committed_answers(group_id, response, partitions)
         failed = next((each for each in answers.values() if each.error is not None), None)
-        if failed is None or failed.error is None or failed.outcome is Outcome.RAISE:
+        if failed is None or failed.error is None or failed.outcome is OffsetOutcome.RAISE:
             return {group_id: answers}
-        if failed.outcome is Outcome.REDISCOVER:
+        if failed.outcome is OffsetOutcome.REDISCOVER:
             network.coordinators.moved(group_id)
         return {group_id: failed.error}
 

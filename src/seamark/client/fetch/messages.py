@@ -128,7 +128,7 @@ def answered_partitions(
     return found
 
 
-class Outcome(Enum):
+class FetchOutcome(Enum):
     DATA = "records, perhaps none"
     REFRESH = "what is known of the leader is wrong: ask for metadata, then again"
     AGAIN = "the node will know soon: ask again after the backoff"
@@ -136,25 +136,25 @@ class Outcome(Enum):
     RAISE = "the caller must hear of it"
 
 
-OUTCOMES: dict[ErrorCode, Outcome] = {
-    ErrorCode.NONE: Outcome.DATA,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Outcome.REFRESH,
-    ErrorCode.REPLICA_NOT_AVAILABLE: Outcome.REFRESH,
-    ErrorCode.KAFKA_STORAGE_ERROR: Outcome.REFRESH,
-    ErrorCode.FENCED_LEADER_EPOCH: Outcome.REFRESH,
-    ErrorCode.OFFSET_NOT_AVAILABLE: Outcome.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Outcome.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_ID: Outcome.REFRESH,
-    ErrorCode.INCONSISTENT_TOPIC_ID: Outcome.REFRESH,
-    ErrorCode.LEADER_NOT_AVAILABLE: Outcome.REFRESH,
+OUTCOMES: dict[ErrorCode, FetchOutcome] = {
+    ErrorCode.NONE: FetchOutcome.DATA,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: FetchOutcome.REFRESH,
+    ErrorCode.REPLICA_NOT_AVAILABLE: FetchOutcome.REFRESH,
+    ErrorCode.KAFKA_STORAGE_ERROR: FetchOutcome.REFRESH,
+    ErrorCode.FENCED_LEADER_EPOCH: FetchOutcome.REFRESH,
+    ErrorCode.OFFSET_NOT_AVAILABLE: FetchOutcome.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: FetchOutcome.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_ID: FetchOutcome.REFRESH,
+    ErrorCode.INCONSISTENT_TOPIC_ID: FetchOutcome.REFRESH,
+    ErrorCode.LEADER_NOT_AVAILABLE: FetchOutcome.REFRESH,
     # The node has not heard of the leader epoch yet that we know.
-    ErrorCode.UNKNOWN_LEADER_EPOCH: Outcome.AGAIN,
-    ErrorCode.UNKNOWN_SERVER_ERROR: Outcome.AGAIN,
-    ErrorCode.OFFSET_OUT_OF_RANGE: Outcome.OUT_OF_RANGE,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Outcome.RAISE,
-    ErrorCode.CORRUPT_MESSAGE: Outcome.RAISE,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: FetchOutcome.AGAIN,
+    ErrorCode.UNKNOWN_SERVER_ERROR: FetchOutcome.AGAIN,
+    ErrorCode.OFFSET_OUT_OF_RANGE: FetchOutcome.OUT_OF_RANGE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: FetchOutcome.RAISE,
+    ErrorCode.CORRUPT_MESSAGE: FetchOutcome.RAISE,
 }
 
 
-def outcome_of(code: ErrorCode) -> Outcome:
-    return OUTCOMES.get(code, Outcome.AGAIN if code.is_retriable else Outcome.RAISE)
+def outcome_of(code: ErrorCode) -> FetchOutcome:
+    return OUTCOMES.get(code, FetchOutcome.AGAIN if code.is_retriable else FetchOutcome.RAISE)

@@ -24,7 +24,7 @@ from seamark.client.fetch.backoff import FetchBackoff
 from seamark.client.fetch.chunks import AbortedBatches, Chunk, end_of, plausible_end
 from seamark.client.fetch.messages import (
     FetchLimits,
-    Outcome,
+    FetchOutcome,
     answered_partitions,
     fetch_request,
     outcome_of,
@@ -311,12 +311,12 @@ class Pipeline:
         """Apply one partition's answer; says whether there is something for the caller."""
         code = error_code(answer.error_code)
         outcome = outcome_of(code)
-        if outcome is Outcome.DATA:
+        if outcome is FetchOutcome.DATA:
             self._note_answer(state, target, answer)
             return self._take_in_records(state, target, answer)
-        if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
+        if outcome is FetchOutcome.OUT_OF_RANGE and not state.forget_replica():
             return self._arrive(state, Chunk(state.partition, target.offset, failure_kind=FailureKind.OUT_OF_RANGE))
-        if outcome is Outcome.RAISE:
+        if outcome is FetchOutcome.RAISE:
             error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {target.offset}")
             if code is ErrorCode.CORRUPT_MESSAGE:
                 reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
@@ -329,7 +329,7 @@ class Pipeline:
         )
         state.forget_replica()
         self._backoff.partition_failed(state)
-        if outcome is Outcome.REFRESH:
+        if outcome is FetchOutcome.REFRESH:
             self._network.request_refresh()
         return False
 

@@ -27,7 +27,7 @@ from seamark.client.fetch.arrow import MOST_ROWS
 from seamark.client.fetch.chunks import end_of, plausible_end
 from seamark.client.fetch.messages import (
     FetchLimits,
-    Outcome,
+    FetchOutcome,
     answered_partitions,
     fetch_request,
     outcome_of,
@@ -241,7 +241,7 @@ class _RangeFetch:
     def _raise_for(self, code: ErrorCode, offset: int) -> None:
         if code is ErrorCode.NONE:
             return
-        if outcome_of(code) is Outcome.OUT_OF_RANGE:
+        if outcome_of(code) is FetchOutcome.OUT_OF_RANGE:
             raise RangeGone(self.partition, offset)
         raise broker_error(code, "Fetch", f"partition {self.partition}")
 

@@ -14,6 +14,7 @@ Owned by the I/O loop; nothing here may be touched from another thread.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -137,6 +138,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_open(self) -> bool:
         return self._transport is not None and self.closed_with is None
+
+    @property
+    def socket(self) -> socket.socket | None:
+        return None if self._transport is None else self._transport.get_extra_info("socket")
 
     @property
     def in_flight_count(self) -> int:

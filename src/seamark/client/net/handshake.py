@@ -148,8 +148,7 @@ def _short(error: OSError) -> str:
 
 
 def _set_socket_options(connection: Connection, recipe: ConnectionRecipe) -> None:
-    transport = connection._transport
-    found = None if transport is None else transport.get_extra_info("socket")
+    found = connection.socket
     if found is None:
         return
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

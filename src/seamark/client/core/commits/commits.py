@@ -27,7 +27,7 @@ from seamark.client.core.membership.context import Generation
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
-from seamark.client.group_offsets import commit_codes, commit_request
+from seamark.client.group_offsets import commit_codes, offset_commit_request
 from seamark.client.records import Offset
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
@@ -175,7 +175,7 @@ class Commits:
         commit.sent_ms = now_ms
         commit.sent_under = self._membership.generation
         self._in_flight[commit.ticket] = commit
-        request = commit_request(self._group_id, identity, commit.offsets)
+        request = offset_commit_request(self._group_id, identity, commit.offsets)
         self._effects.append(SendToCoordinator(commit.ticket, request, self._request_timeout_ms))
 
     # -- what comes back

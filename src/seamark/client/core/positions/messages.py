@@ -130,7 +130,7 @@ def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, E
     }
 
 
-class Outcome(Enum):
+class OffsetOutcome(Enum):
     FOUND = "found"
     NOTHING = "nothing"
     # At the same broker, after a backoff (F14, F22).
@@ -143,7 +143,7 @@ class Outcome(Enum):
 
 
 class Answer(NamedTuple):
-    outcome: Outcome
+    outcome: OffsetOutcome
     position: Position | None = None
     error: ClientError | None = None
     metadata: str = ""
@@ -164,18 +164,18 @@ def committed_answers(
             code = fetched.errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             answers[partition] = _committed_error(code, f"{partition}, {group}")
         elif (offset := fetched.offsets[partition]) is None:
-            answers[partition] = Answer(Outcome.NOTHING)
+            answers[partition] = Answer(OffsetOutcome.NOTHING)
         else:
             position = Position(offset.offset, offset.leader_epoch)
-            answers[partition] = Answer(Outcome.FOUND, position, metadata=offset.metadata)
+            answers[partition] = Answer(OffsetOutcome.FOUND, position, metadata=offset.metadata)
     return answers
 
 
 def _committed_error(code: ErrorCode, subject: str) -> Answer:
     error = broker_error(code, "OffsetFetch", subject)
     if code in _MOVED:
-        return Answer(Outcome.REDISCOVER, error=error)
-    return Answer(Outcome.RETRY if code in _WAIT else Outcome.RAISE, error=error)
+        return Answer(OffsetOutcome.REDISCOVER, error=error)
+    return Answer(OffsetOutcome.RETRY if code in _WAIT else OffsetOutcome.RAISE, error=error)
 
 
 def offset_answers(response: ListOffsetsResponse, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Answer]:
@@ -187,10 +187,10 @@ def offset_answers(response: ListOffsetsResponse, partitions: Iterable[TopicPart
         if found is None or code is not ErrorCode.NONE:
             answers[partition] = _leader_error(code, "ListOffsets", partition)
         elif found.offset < 0:
-            answers[partition] = Answer(Outcome.NOTHING)
+            answers[partition] = Answer(OffsetOutcome.NOTHING)
         else:
             position = Position(found.offset, found.leader_epoch)
-            answers[partition] = Answer(Outcome.FOUND, position, timestamp_ms=found.timestamp_ms)
+            answers[partition] = Answer(OffsetOutcome.FOUND, position, timestamp_ms=found.timestamp_ms)
     return answers
 
 
@@ -205,9 +205,9 @@ def epoch_answers(
         if end is None or code is not ErrorCode.NONE:
             answers[partition] = _leader_error(code, "OffsetForLeaderEpoch", partition)
         elif end.end_offset < 0 or end.leader_epoch < 0:
-            answers[partition] = Answer(Outcome.NOTHING)
+            answers[partition] = Answer(OffsetOutcome.NOTHING)
         else:
-            answers[partition] = Answer(Outcome.FOUND, Position(end.end_offset, end.leader_epoch))
+            answers[partition] = Answer(OffsetOutcome.FOUND, Position(end.end_offset, end.leader_epoch))
     return answers
 
 
@@ -215,4 +215,4 @@ def _leader_error(code: ErrorCode, api: str, partition: TopicPartition) -> Answe
     error = broker_error(code, api, f"partition {partition}")
     # A damaged log does not heal, although Kafka counts the code among the retriable ones.
     is_passing = code.is_retriable and code is not ErrorCode.CORRUPT_MESSAGE
-    return Answer(Outcome.RETRY_AND_REFRESH if is_passing else Outcome.RAISE, error=error)
+    return Answer(OffsetOutcome.RETRY_AND_REFRESH if is_passing else OffsetOutcome.RAISE, error=error)

@@ -30,7 +30,7 @@ from seamark.client.core.fetch_port import FailureKind, FetchFailure
 from seamark.client.core.lasting_failures import LastingFailures
 from seamark.client.core.positions.messages import (
     Answer,
-    Outcome,
+    OffsetOutcome,
     by_leader,
     committed_answers,
     epoch_answers,
@@ -40,7 +40,7 @@ from seamark.client.core.positions.messages import (
 )
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, PositionError, broker_error
-from seamark.client.group_offsets import fetch_request
+from seamark.client.group_offsets import offset_fetch_request
 from seamark.client.records import Offset
 from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
@@ -107,7 +107,7 @@ class Positions:
         elif not is_coordinator_known:
             self._effects.append(FindCoordinator())
         else:
-            request = fetch_request({self._group_id: [state.partition for state in waiting]})
+            request = offset_fetch_request({self._group_id: [state.partition for state in waiting]})
             self._effects.append(SendToCoordinator(self._ask(waiting), request, self._request_timeout_ms))
 
     def _ask_offsets(self, now_ms: int) -> None:
@@ -191,8 +191,8 @@ class Positions:
         answers = {}
         for state in states:
             # A coordinator that does not answer is looked up again (F23), a leader may be another by now.
-            retry = Outcome.REDISCOVER if state.phase is Phase.UNKNOWN else Outcome.RETRY_AND_REFRESH
-            answers[state.partition] = Answer(retry if error.is_retriable else Outcome.RAISE, error=error)
+            retry = OffsetOutcome.REDISCOVER if state.phase is Phase.UNKNOWN else OffsetOutcome.RETRY_AND_REFRESH
+            answers[state.partition] = Answer(retry if error.is_retriable else OffsetOutcome.RAISE, error=error)
         self._apply(states, answers, now_ms)
         return True
 
@@ -215,28 +215,28 @@ class Positions:
             if answer.error is None and not state.fruitless_resets:
                 self._goes_on(state, now_ms)
             outcome = answer.outcome
-            if outcome is Outcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
+            if outcome is OffsetOutcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
                 # Every log has a beginning and an end.
                 why = "the broker answered without an offset"
                 code = ErrorCode.OFFSET_NOT_AVAILABLE
                 state.last_error = broker_error(code, "ListOffsets", f"partition {state.partition}", why)
-                outcome = Outcome.RETRY
+                outcome = OffsetOutcome.RETRY
             match outcome:
-                case Outcome.FOUND:
+                case OffsetOutcome.FOUND:
                     self._failures = 0
                     self._found(state, answer)
-                case Outcome.NOTHING:
+                case OffsetOutcome.NOTHING:
                     self._failures = 0
                     self._nothing(state)
-                case Outcome.RAISE:
+                case OffsetOutcome.RAISE:
                     self._error = answer.error
                     raised.append(state)
-                case Outcome.RETRY:
+                case OffsetOutcome.RETRY:
                     retried.append(state)
-                case Outcome.REDISCOVER:
+                case OffsetOutcome.REDISCOVER:
                     self._effects.append(ForgetCoordinator(str(answer.error)))
                     retried.append(state)
-                case Outcome.RETRY_AND_REFRESH:
+                case OffsetOutcome.RETRY_AND_REFRESH:
                     self._effects.append(RefreshMetadata(frozenset({state.partition.topic})))
                     retried.append(state)
         self._later(retried, now_ms)

@@ -518,7 +518,7 @@ def test_the_same_seed_gives_the_same_conversation_whatever_the_order_of_hashes(
     transcripts = [
         subprocess.run(
             [sys.executable, "-c", TRANSCRIPT],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[3])},
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[5])},
             capture_output=True,
             text=True,
             check=True,

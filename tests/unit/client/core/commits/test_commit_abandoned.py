@@ -4,7 +4,7 @@ from seamark.client.errors import ConnectionFailed, RetriableCommitFailed
 from seamark.client.records import Offset
 from seamark.wire.protocol.error_codes import ErrorCode
 from tests.support.membership_driver import tp
-from tests.unit.client.test_commits import CommitDriver
+from tests.unit.client.core.commits.test_commits import CommitDriver
 
 T0 = tp("t-0")
 

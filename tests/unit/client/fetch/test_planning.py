@@ -7,7 +7,7 @@ import pytest
 from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
 from seamark.client.core.assignment_state import Position
 from seamark.client.fetch.chunks import Chunk
-from seamark.client.fetch.messages import Outcome, outcome_of
+from seamark.client.fetch.messages import FetchOutcome, outcome_of
 from seamark.client.fetch.planning import FetchPlanning, PartitionFetch
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -136,24 +136,24 @@ def test_the_preferred_replica_is_read_from_until_its_time_is_over() -> None:
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        (ErrorCode.NONE, Outcome.DATA),
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Outcome.REFRESH),
-        (ErrorCode.FENCED_LEADER_EPOCH, Outcome.REFRESH),
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Outcome.REFRESH),
-        (ErrorCode.UNKNOWN_TOPIC_ID, Outcome.REFRESH),
-        (ErrorCode.INCONSISTENT_TOPIC_ID, Outcome.REFRESH),
-        (ErrorCode.UNKNOWN_LEADER_EPOCH, Outcome.AGAIN),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, Outcome.AGAIN),
-        (ErrorCode.OFFSET_OUT_OF_RANGE, Outcome.OUT_OF_RANGE),
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Outcome.RAISE),
-        (ErrorCode.CORRUPT_MESSAGE, Outcome.RAISE),
-        (ErrorCode.UNSUPPORTED_VERSION, Outcome.RAISE),
+        (ErrorCode.NONE, FetchOutcome.DATA),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, FetchOutcome.REFRESH),
+        (ErrorCode.FENCED_LEADER_EPOCH, FetchOutcome.REFRESH),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, FetchOutcome.REFRESH),
+        (ErrorCode.UNKNOWN_TOPIC_ID, FetchOutcome.REFRESH),
+        (ErrorCode.INCONSISTENT_TOPIC_ID, FetchOutcome.REFRESH),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, FetchOutcome.AGAIN),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, FetchOutcome.AGAIN),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, FetchOutcome.OUT_OF_RANGE),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, FetchOutcome.RAISE),
+        (ErrorCode.CORRUPT_MESSAGE, FetchOutcome.RAISE),
+        (ErrorCode.UNSUPPORTED_VERSION, FetchOutcome.RAISE),
     ],
 )
-def test_each_error_of_a_partition_has_its_consequence(code: ErrorCode, outcome: Outcome) -> None:
+def test_each_error_of_a_partition_has_its_consequence(code: ErrorCode, outcome: FetchOutcome) -> None:
     assert outcome_of(code) is outcome
 
 
 def test_no_code_is_without_a_consequence() -> None:
     for code in ErrorCode:
-        assert isinstance(outcome_of(code), Outcome)
+        assert isinstance(outcome_of(code), FetchOutcome)

@@ -19,7 +19,13 @@ from seamark.client.errors import (
     RebalanceInProgress,
     RetriableCommitFailed,
 )
-from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity, commit_request, fetch_request, fetched_offsets
+from seamark.client.group_offsets import (
+    NO_IDENTITY,
+    GroupIdentity,
+    fetched_offsets,
+    offset_commit_request,
+    offset_fetch_request,
+)
 from seamark.client.records import Offset
 from seamark.errors import UsageError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -113,7 +119,7 @@ def test_a_commit_request_has_one_entry_per_topic_and_the_golden_bytes():
         tp("demoTopic-0"): Offset(100, "associated metadata"),
         tp("demoTopic-1"): Offset(200, "more metadata"),
     }
-    request = commit_request("demoGroup", NO_IDENTITY, offsets)
+    request = offset_commit_request("demoGroup", NO_IDENTITY, offsets)
     assert [(topic.name, len(topic.partitions)) for topic in request.topics] == [("demoTopic", 2)]
     assert encode(request, 7).hex() == (
         "000964656d6f47726f7570ffffffff0000ffff00000001000964656d6f546f70696300000002000000000000000000000064ffffffff"
@@ -123,7 +129,7 @@ def test_a_commit_request_has_one_entry_per_topic_and_the_golden_bytes():
 
 # covers: A5, A6
 def test_a_commit_carries_generation_member_and_instance():
-    request = commit_request("g", GroupIdentity(4, "m", "i"), {T0: Offset(1, leader_epoch=7)})
+    request = offset_commit_request("g", GroupIdentity(4, "m", "i"), {T0: Offset(1, leader_epoch=7)})
     assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (4, "m", "i")
     assert request.topics[0].partitions[0].committed_leader_epoch == 7
 
@@ -150,7 +156,7 @@ def test_an_offset_that_no_request_can_carry_is_refused_before_it_is_sent(make, 
 # covers: A18, A32, A35
 @pytest.mark.parametrize("version", [1, 6, 7, 8, 9])
 def test_an_offset_fetch_is_written_in_the_form_of_its_version(version):
-    request = fetch_request({"demoGroup": [tp("demoTopic-0")]}).make(version)
+    request = offset_fetch_request({"demoGroup": [tp("demoTopic-0")]}).make(version)
     encoded = encode(request, version).hex()
     if version == 1:
         assert encoded == "000964656d6f47726f757000000001000964656d6f546f7069630000000100000000"
