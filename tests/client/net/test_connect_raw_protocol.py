@@ -9,7 +9,7 @@ import pytest
 from seamark.client import Admin, TopicPartition
 from seamark.client.admin.types import NewTopic
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "raw_protocol.py"
+PROGRAM = Path(__file__).parents[3] / "examples" / "raw_protocol.py"
 
 
 def run(*arguments, timeout=60):
