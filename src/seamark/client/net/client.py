@@ -45,7 +45,6 @@ from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.errors import ClosedError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -204,10 +203,13 @@ class NetworkClient:
             self.coordinators.moved(group_id, node)
             raise
 
-    async def produce(self, node_id: int, request: ProduceRequest, *, min_version: int) -> ProduceResponse | None:
-        """One request with batches, written after those that were made before it; None where acks=0 has no answer.
+    async def send_in_order(
+        self, node_id: int, message: Message, response: type[M] | None, *, min_version: int = 0
+    ) -> M | None:
+        """One request to one node, written after those that were made before it in this way.
 
-        Batches of one partition must not overtake each other. Only writing stands in line, answers come whenever.
+        Batches of one partition must not overtake each other. Only writing stands in line, answers come whenever. One
+        that the broker does not answer (Produce with acks=0) has no ``response``.
         """
         timeout_s = self.config.request_timeout_ms / 1000
         node_connection = self.connection_to(node_id)
@@ -215,7 +217,7 @@ class NetworkClient:
         try:
             await place.reached()
             connection = await node_connection.ready(Deadline(timeout_s))
-            answer = await self.exchanges.start_produce(connection, request, min_version, timeout_s)
+            answer = await self.exchanges.start(connection, message, response, min_version, timeout_s)
         finally:
             place.leave()
         return None if answer is None else await answer

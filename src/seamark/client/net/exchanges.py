@@ -18,7 +18,6 @@ from seamark.client.net.connection import Connection
 from seamark.client.net.node import Place
 from seamark.client.requests import Request, VersionedRequest
 from seamark.client.timing import Deadline
-from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -96,21 +95,22 @@ class Exchanges:
             hint = f"; {connection.throttle}" if connection.throttle else connection.hint
             raise RequestTimedOut(connection.address, name, deadline.seconds, hint) from None
 
-    async def start_produce(
-        self, connection: Connection, request: ProduceRequest, min_version: int, timeout_s: float
-    ) -> asyncio.Future[ProduceResponse] | None:
-        """Write a request with batches; gives the future of its answer, or None where acks=0 has none."""
-        made, version = self.made(connection, request, min_version, None)
+    async def start(
+        self, connection: Connection, message: Message, response: type[M] | None, min_version: int, timeout_s: float
+    ) -> asyncio.Future[M] | None:
+        """Write a request; gives the future of its answer, or None for one that has no ``response``."""
+        made, version = self.made(connection, message, min_version, None)
         try:
             async with asyncio.timeout(timeout_s):
                 await self.wait_for_throttle(connection)
         except TimeoutError:
-            reason = f"Produce was not sent within {timeout_s:g} s: {connection.throttle}"
+            name = type(made).__name__.removesuffix("Request")
+            reason = f"{name} was not sent within {timeout_s:g} s: {connection.throttle}"
             raise ConnectionFailed(connection.address, reason) from None
-        if request.acks == 0:
+        if response is None:
             await connection.send_only(made, version)
             return None
-        return await connection.start(made, ProduceResponse, version, timeout_s)
+        return await connection.start(made, response, version, timeout_s)
 
     async def wait_for_throttle(self, connection: Connection) -> None:
         """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""

@@ -152,7 +152,11 @@ class ProducerSender:
     async def _exchange(self, node_id: int, batches: list[ProducerBatch]) -> None:
         self.counts["requests"] += 1
         try:
-            response = await self.network.produce(node_id, self._request(batches), min_version=self._least_version)
+            # A broker does not answer where nobody asks for an acknowledgement.
+            kind = ProduceResponse if self._config.acks else None
+            response = await self.network.send_in_order(
+                node_id, self._request(batches), kind, min_version=self._least_version
+            )
             if response is None:
                 for batch in batches:
                     self._settle(batch, NO_OFFSET, -1, None)

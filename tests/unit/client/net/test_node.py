@@ -118,6 +118,25 @@ def test_a_commit_does_not_overtake_one_that_waits_for_the_connection(monkeypatc
     run(scenario)
 
 
+def test_what_is_sent_in_order_is_not_overtaken_while_it_waits_for_the_end_of_a_throttle():
+    async def scenario():
+        coordinator = Coordinator()
+        coordinator.network._connections[NODE.id] = coordinator.node
+
+        def send(group):
+            sent = coordinator.network.send_in_order(NODE.id, OffsetCommitRequest(group_id=group), None)
+            coordinator.tasks.append(asyncio.ensure_future(sent))
+
+        coordinator.connection.muted_until = time.monotonic() + 0.1
+        send("first")
+        await asyncio.sleep(0.01)
+        coordinator.connection.muted_until = 0.0
+        send("second")
+        assert await coordinator.written(2) == ["first", "second"]
+
+    run(scenario)
+
+
 def test_a_throttle_that_is_prolonged_while_a_request_waits_is_waited_for():
     async def scenario():
         coordinator = Coordinator()
