@@ -30,8 +30,7 @@ from seamark.client.errors import (
 from seamark.client.net.frame_receiver import FrameReceiver
 from seamark.errors import DecodeError
 from seamark.wire.protocol.apis import api_named
-from seamark.wire.protocol.frames import decode_response, encode_request
-from seamark.wire.protocol.headers import ResponseHeader, response_header_version
+from seamark.wire.protocol.frames import ResponseHeader, decode_response, encode_request, response_header_version
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
 from seamark.wire.schema.codec import decode_from
 from seamark.wire.schema.schema import Message

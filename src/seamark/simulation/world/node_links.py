@@ -18,7 +18,7 @@ from seamark.client.requests import Request, VersionedRequest
 from seamark.client.timing import ExponentialBackoff
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
-from seamark.simulation.world.network import Connection
+from seamark.simulation.world.connections import Connection
 from seamark.simulation.world.process_clock import ProcessClock
 from seamark.simulation.world.wire_network import WireNetwork
 from seamark.wire.protocol.frames import decode_response, encode_request
