@@ -29,12 +29,15 @@ from seamark.client.requests import VersionedRequest
 from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError
 from seamark.portions import portions
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from seamark.wire.schema.schema import Message
 
 _GROUP = 0
 # The first version that carries many keys.
 _BATCHED = 4
+# What an answer says of a group that it does not name.
+_LEFT_OUT: tuple[int, Node | None, str | None] = (ErrorCode.COORDINATOR_NOT_AVAILABLE, None, None)
 
 
 class Network(AnyBroker, Protocol):
@@ -67,7 +70,7 @@ class Coordinators:
         """The group's coordinator, looked up if it is not known; OperationTimedOut says what the lookups met."""
         core = self._core(group_id)
         ticket: asyncio.Future[Node] = asyncio.get_running_loop().create_future()
-        self._do(core, core.want(ticket, now_ms()))
+        self._carry_out(core, core.want(ticket, now_ms()))
         if not ticket.done():
             await asyncio.wait({ticket}, timeout=deadline.remaining)
         if ticket.done():
@@ -111,19 +114,21 @@ class Coordinators:
             responses = await asyncio.gather(*(ask(part, is_batched=False) for part in parts))
         found: dict[str, Node | ClientError] = {}
         for part, response in zip(parts, responses, strict=True):
-            for group_id, (code, node, message) in coordinators_of(response, part).items():
+            answers = coordinators_of(response, part)
+            for group_id in part:
+                code, node, message = answers.get(group_id, _LEFT_OUT)
                 if node is None:
                     found[group_id] = broker_error(code, "FindCoordinator", f"group {group_id!r}", message)
                 else:
                     found[group_id] = node
                     self.learn(group_id, node)
-        return {name: found[name] if name in found else coordinator_not_available(name) for name in groups}
+        return found
 
     def learn(self, group_id: str, node: Node) -> None:
         """An answer to another question showed that ``node`` coordinates the group."""
         core = self._core(group_id)
         if core.node != node:
-            self._do(core, core.learned(node))
+            self._carry_out(core, core.learned(node))
 
     def require(self, group_id: str) -> Node:
         """The coordinator as known now; CoordinatorMoved if there is none, and nothing is looked up (B23)."""
@@ -134,8 +139,9 @@ class Coordinators:
 
     def moved(self, group_id: str, node: Node | None = None) -> None:
         """A request showed that ``node`` is not the coordinator any more (B11)."""
-        core = self._core(group_id)
-        self._do(core, core.moved(node, now_ms()))
+        core = self._groups.get(group_id)
+        if core is not None:
+            self._carry_out(core, core.moved(node, now_ms()))
 
     def close(self) -> None:
         self._is_closed = True
@@ -155,7 +161,7 @@ class Coordinators:
             found = self._groups[group_id] = CoordinatorDiscovery(group_id, self._backoff)
         return found
 
-    def _do(self, core: CoordinatorDiscovery, actions: list[Action]) -> None:
+    def _carry_out(self, core: CoordinatorDiscovery, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case LookUp():
@@ -184,7 +190,7 @@ class Coordinators:
 
         def wake() -> None:
             self._timers.discard(timer)
-            self._do(core, core.woken(now_ms()))
+            self._carry_out(core, core.woken(now_ms()))
 
         # One more millisecond than the difference: the core compares whole ones.
         delay_s = max(0, at_ms - now_ms() + 1) / 1000
@@ -198,10 +204,10 @@ class Coordinators:
                 find_coordinator_request([core.group_id]), FindCoordinatorResponse, deadline=deadline
             )
         except ClientError as error:
-            self._do(core, core.io_failed(error, now_ms()))
+            self._carry_out(core, core.io_failed(error, now_ms()))
             return
-        code, node, message = coordinators_of(response, [core.group_id]).get(core.group_id, (15, None, None))
-        self._do(core, core.answered(code, node, now_ms(), message))
+        code, node, message = coordinators_of(response, [core.group_id]).get(core.group_id, _LEFT_OUT)
+        self._carry_out(core, core.answered(code, node, now_ms(), message))
 
 
 def find_coordinator_request(groups: list[str]) -> VersionedRequest:
@@ -228,5 +234,8 @@ def coordinators_of(
             )
             for each in response.coordinators
         }
+    if not response.error_code and not response.host:
+        # The newer form, with no group in it.
+        return {}
     node = None if response.error_code else Node(response.node_id, response.host, response.port)
     return {groups[0]: (response.error_code, node, response.error_message)}
