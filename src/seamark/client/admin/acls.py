@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from seamark.client.admin.arguments import read_items
 from seamark.client.admin.types import (
     ACL_OPERATIONS,
     ACL_PATTERNS,
@@ -13,6 +12,7 @@ from seamark.client.admin.types import (
     Acl,
     word_of,
 )
+from seamark.client.arguments import read_items
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import Results, retry_each

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from seamark.client.admin.arguments import read_items, read_mapping
 from seamark.client.admin.types import (
     CONFIG_OPERATIONS,
     CONFIG_SOURCES,
@@ -20,6 +19,7 @@ from seamark.client.admin.types import (
     number_of,
     word_of,
 )
+from seamark.client.arguments import read_items, read_mapping
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.fanout import Results, retry_each

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from seamark.client.admin.arguments import read_names
 from seamark.client.admin.topics import fetch_topics
 from seamark.client.admin.types import GroupDescription, GroupListing, GroupMember
+from seamark.client.arguments import read_names
 from seamark.client.cluster_view import Node
 from seamark.client.errors import BrokerError, ClientError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient

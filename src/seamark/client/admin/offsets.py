@@ -12,10 +12,9 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from seamark.client.admin.arguments import read_addresses, read_by_address, read_group_id, read_names
 from seamark.client.admin.types import OFFSET_SPECS, ListedOffset, number_of
+from seamark.client.arguments import read_addresses, read_by_address, read_group_id, read_names, read_offsets
 from seamark.client.cluster_view import Node
-from seamark.client.core.subscriptions import read_offsets
 from seamark.client.errors import BrokerError, ClientError, CoordinatorMoved, UnsupportedByBroker, broker_error
 from seamark.client.group_offsets import (
     MANY_GROUPS,

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from seamark.client.admin.arguments import read_items
+from seamark.client.arguments import read_items
 from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error, unreadable
 from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
 from seamark.client.fetch.sessions import CLOSING, NO_SESSION, FetchTarget, SessionRequest

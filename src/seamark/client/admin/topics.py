@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from seamark.client.admin.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
 from seamark.client.admin.types import ClusterDescription, NewTopic
+from seamark.client.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
 from seamark.client.cluster_view import MetadataCache, Node, TopicView
 from seamark.client.errors import ClientError, NetworkError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from seamark.client.arguments import read_offsets, read_partition, read_partitions
 from seamark.client.callback_kinds import refuse_generator
 from seamark.client.consumer.commit_callbacks import CommitCallback, CommitCallbacks, log_error, raised_at_the_end
 from seamark.client.consumer.iteration import RecordIteration
@@ -23,7 +24,6 @@ from seamark.client.core.commits.commits import Commit
 from seamark.client.core.fetch_port import FetchFailure, Moved
 from seamark.client.core.listener import Listener, listener_error
 from seamark.client.core.positions.messages import Answer
-from seamark.client.core.subscriptions import read_offsets, read_partition, read_partitions
 from seamark.client.errors import ClientError, MemberFenced, WakeUp
 from seamark.client.records import Offset, Record
 from seamark.client.timing import Deadline

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 from typing import Any
 
+from seamark.client.arguments import read_partition
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.consumer.calls import ConsumerCalls
 from seamark.client.consumer.shell import ConsumerLoop, MakeFetcher
@@ -18,7 +19,6 @@ from seamark.client.core import metrics as consumer_metrics
 from seamark.client.core.fetch_port import Fetcher
 from seamark.client.core.membership.context import GroupMetadata
 from seamark.client.core.positions.messages import Answer
-from seamark.client.core.subscriptions import read_partition
 from seamark.client.fetch import metrics as fetch_metrics
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread

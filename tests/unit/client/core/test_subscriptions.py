@@ -4,11 +4,12 @@ import re
 
 import pytest
 
+from seamark.client.arguments import read_partitions
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.effects import CallListener, FindCoordinator, ListenerCall
 from seamark.client.core.listener import Listener, ListenerFailed, listener_error
 from seamark.client.core.membership.context import MemberState
-from seamark.client.core.subscriptions import Subscription, SubscriptionKind, read_partitions, read_topics
+from seamark.client.core.subscriptions import Subscription, SubscriptionKind, read_topics
 from seamark.client.errors import BrokerError, WakeUp
 from seamark.client.records import Offset
 from seamark.errors import UsageError

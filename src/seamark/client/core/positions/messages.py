@@ -59,7 +59,7 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-def by_leader(
+def partitions_by_leader(
     partitions: Iterable[TopicPartition], view: ClusterView
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
     """Partitions grouped by the node that leads them, and those whose leader is not known."""

@@ -31,12 +31,12 @@ from seamark.client.core.lasting_failures import LastingFailures
 from seamark.client.core.positions.messages import (
     Answer,
     OffsetOutcome,
-    by_leader,
     committed_answers,
     epoch_answers,
     epoch_request,
     list_offsets_request,
     offset_answers,
+    partitions_by_leader,
 )
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
 from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, PositionError, broker_error
@@ -141,7 +141,7 @@ class Positions:
         if not states:
             return []
         by_partition = {state.partition: state for state in states}
-        led, leaderless = by_leader(by_partition, self.view)
+        led, leaderless = partitions_by_leader(by_partition, self.view)
         if leaderless:
             self._effects.append(RefreshMetadata(frozenset(partition.topic for partition in leaderless)))
             for partition in leaderless:

@@ -1,7 +1,8 @@
-"""Reads the arguments of the admin client's calls: a wrong kind is refused with a sentence before anything is sent.
+"""Reads the arguments of the clients' calls: a wrong kind is refused with a sentence before anything is sent.
 
 A text is an iterable of texts too: ``delete_topics("ab")`` would delete the topics ``a`` and ``b`` if it were let
-through. Names and partitions themselves are left to the broker, which answers for each of them.
+through. In the admin client's calls names and partitions themselves are left to the broker, which answers for each of
+them; those of a consumer are checked here, because what cannot exist would be waited for.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from seamark.client.records import Offset
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 
 T = TypeVar("T")
 V = TypeVar("V")
+
+_LARGEST_PARTITION = 2**31 - 1
 
 
 def read_names(argument: str, wanted: Iterable[str], what: str = "names") -> list[str]:
@@ -78,3 +82,31 @@ def _address(argument: str, wanted: object) -> TopicPartition:
         if isinstance(topic, str) and isinstance(index, int) and not isinstance(index, bool):
             return TopicPartition(topic, index)
     raise UsageError(f"{argument} has TopicPartition(topic, partition), not {wanted!r}")
+
+
+def read_partitions(wanted: object) -> tuple[TopicPartition, ...]:
+    """What the argument of ``assign`` and its kin means: an iterable of (topic, partition)."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise UsageError(f"partitions are a list of TopicPartition, not {wanted!r}")
+    return tuple(dict.fromkeys(read_partition(each) for each in wanted))
+
+
+def read_partition(wanted: object) -> TopicPartition:
+    if not isinstance(wanted, tuple) or len(wanted) != 2:
+        raise UsageError(f"a partition is TopicPartition(topic, partition), not {wanted!r}")
+    topic, index = wanted
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"{topic!r} cannot be the name of a topic")
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= _LARGEST_PARTITION:
+        raise UsageError(f"the partition of a topic is a whole number from 0 on, not {index!r}")
+    return TopicPartition(topic, index)
+
+
+def read_offsets(offsets: object) -> dict[TopicPartition, Offset]:
+    """What the argument of a commit means."""
+    if not isinstance(offsets, Mapping):
+        raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
+    return {
+        read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
+        for partition, offset in offsets.items()
+    }
