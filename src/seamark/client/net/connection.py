@@ -18,7 +18,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from seamark.client.errors import (
     ConnectionFailed,
@@ -29,10 +29,8 @@ from seamark.client.errors import (
 )
 from seamark.client.net.frame_receiver import FrameReceiver
 from seamark.errors import DecodeError
-from seamark.wire.protocol.apis import api_named
-from seamark.wire.protocol.frames import ResponseHeader, decode_response, encode_request, response_header_version
+from seamark.wire.protocol.frames import decode_response, encode_request
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
-from seamark.wire.schema.codec import decode_from
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -40,14 +38,6 @@ M = TypeVar("M", bound=Message)
 # Unanswered requests on one connection. The callers' own limits are far below; this one only bounds memory.
 MAX_IN_FLIGHT = 1000
 _LARGEST_CORRELATION_ID = 2**31 - 1
-
-
-class RawResponse(NamedTuple):
-    """An answer that was not decoded: the frame, where the message starts in it, and the version it is in."""
-
-    frame: bytes | memoryview
-    body_start: int
-    version: int
 
 
 class BrokerVersions:
@@ -177,36 +167,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # requests
 
-    async def request(
-        self,
-        message: Message,
-        response: type[M],
-        version: int,
-        timeout_s: float,
-        *,
-        write_deadline: float | None = None,
-    ) -> M:
+    async def request(self, message: Message, response: type[M], version: int, timeout_s: float) -> M:
         """Send a request and give its decoded answer."""
-        future = await self._send(message, response, version, timeout_s, write_deadline)
+        future = await self._send(message, response, version, timeout_s)
         answer: M = await future
         return answer
 
     async def start(self, message: Message, response: type[M], version: int, timeout_s: float) -> asyncio.Future[M]:
         """Write a request and give the future of its answer: for requests that must not overtake each other."""
-        return await self._send(message, response, version, timeout_s, None)
+        return await self._send(message, response, version, timeout_s)
 
-    async def request_raw(self, message: Message, version: int, timeout_s: float) -> RawResponse:
-        """Send a request and give its answer undecoded, for callers that read it in a way of their own."""
-        future = await self._send(message, None, version, timeout_s, None)
+    async def request_raw(self, message: Message, version: int, timeout_s: float) -> bytes | memoryview:
+        """Send a request and give the frame of its answer: for one that may come in another version than was asked."""
+        future = await self._send(message, None, version, timeout_s)
         frame: bytes | memoryview = await future
-        api_response = _response_class(message)
-        try:
-            _, body_start = decode_from(ResponseHeader, frame, 0, response_header_version(api_response, version))
-        except DecodeError as error:
-            fault = PeerProtocolError(self.address, f"the answer's header cannot be read ({error})")
-            self.close(fault)
-            raise fault from error
-        return RawResponse(frame, body_start, version)
+        return frame
 
     async def send_only(self, message: Message, version: int) -> None:
         """Send a request that the broker does not answer (Produce with acks=0)."""
@@ -214,17 +189,11 @@ class Connection(asyncio.BufferedProtocol):
         self._write(message, version)
 
     async def _send(
-        self,
-        message: Message,
-        response: type[Message] | None,
-        version: int,
-        timeout_s: float,
-        write_deadline: float | None,
+        self, message: Message, response: type[Message] | None, version: int, timeout_s: float
     ) -> asyncio.Future[Any]:
         if not self._may_write.is_set() or not self._room.is_set():
-            limit = timeout_s if write_deadline is None else max(0.0, write_deadline - time.monotonic())
             try:
-                await asyncio.wait_for(self._until_writable(), limit)
+                await asyncio.wait_for(self._until_writable(), timeout_s)
             except TimeoutError:
                 name = type(message).__name__.removesuffix("Request")
                 raise RequestTimedOut(self.address, name, timeout_s) from None
@@ -371,8 +340,3 @@ def _foreign(first: bytes) -> str:
     if first[:1] in (b"\x15", b"\x16") and first[1:2] == b"\x03":
         return "the peer speaks TLS: set security.protocol to SSL or SASL_SSL for this port"
     return f"the peer does not speak Kafka's protocol (it sent {first[:8]!r})"
-
-
-def _response_class(message: Message) -> type[Message]:
-    # By name: a look-up by key would load the messages of all APIs, while somebody waits for the first connection.
-    return api_named(type(message).__name__.removesuffix("Request")).response

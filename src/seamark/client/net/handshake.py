@@ -165,7 +165,7 @@ async def _negotiate(connection: Connection, recipe: ConnectionRecipe) -> None:
     response = None
     while version is not None:
         try:
-            raw = await connection.request_raw(hello(), version, recipe.request_timeout_s)
+            frame = await connection.request_raw(hello(), version, recipe.request_timeout_s)
         except RequestTimedOut as error:
             raise ConnectionFailed(
                 connection.address, f"connected, but no answer to ApiVersions within {error.seconds:g} s"
@@ -175,7 +175,7 @@ async def _negotiate(connection: Connection, recipe: ConnectionRecipe) -> None:
         except NetworkError as error:
             reason = f"the peer ended the connection at the first request{_other_security(recipe)}"
             raise ConnectionFailed(connection.address, reason) from error
-        response = read_hello(raw.frame, version, connection.address)
+        response = read_hello(frame, version, connection.address)
         asked, version = version, next_hello_version(response, connection.address)
         if version is not None and version >= asked:
             raise PeerProtocolError(connection.address, f"the broker refuses ApiVersions {asked} and offers {version}")
