@@ -87,7 +87,11 @@ def after_sync(owned: Iterable[TopicPartition], assigned: Partitions) -> Differe
 
 @dataclass(slots=True)
 class JoinAttempt:
-    """What is known of it so far."""
+    """One attempt to join, from JoinGroup being sent until its assignment has been handed to the listener.
+
+    It is kept until the listener has returned (C16): a poll that is interrupted there finds it again and goes on where
+    it stopped.
+    """
 
     started_ms: int
     ticket: int = 0
@@ -118,6 +122,12 @@ class JoinAttempt:
 
 
 class Preparation:
+    """``advance`` answers whether the join may start.
+
+    The flag of the context is cleared before the listener runs, so that one that raises is not called again; it is set
+    again while the commit is awaited.
+    """
+
     def __init__(self, context: MemberContext, settings: MembershipSettings, protocol: RebalanceProtocol) -> None:
         self._context = context
         self._settings = settings

@@ -1,5 +1,10 @@
 """The requests of a member, the assignments in them, and what to do about an error code in an answer (C17, C31).
 
+One subscription is offered per assignor, in order of preference, in the newest format; the coordinator picks the
+protocol by the members' votes. An eager member has given up everything before it joins and claims nothing; a
+cooperative one claims what it keeps, with the generation it got it in, so that a leader can tell whose claim is newer
+(KIP-792).
+
 Three questions per code: what becomes of the generation, is the coordinator still the coordinator, and what comes next.
 A code that the table does not have leaves the generation alone; whether it is retried follows from Kafka's own list of
 retriable codes.
