@@ -87,16 +87,16 @@ class ClusterView:
 
     def leader(self, partition: TopicPartition) -> Node | None:
         """The broker that leads the partition, if it is known and reachable by address."""
-        found = self.partition(partition)
-        return None if found is None else self.brokers.get(found.leader)
+        view = self.partition(partition)
+        return None if view is None else self.brokers.get(view.leader)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        found = self.partition(partition)
-        return -1 if found is None else found.leader_epoch
+        view = self.partition(partition)
+        return -1 if view is None else view.leader_epoch
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        found = self.topics.get(topic)
-        return () if found is None else tuple(TopicPartition(topic, index) for index in sorted(found.partitions))
+        view = self.topics.get(topic)
+        return () if view is None else tuple(TopicPartition(topic, index) for index in sorted(view.partitions))
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         """Usable topics with their number of partitions; the ones that are not known are left out."""
@@ -120,8 +120,8 @@ class ClusterView:
 
     def topic_id(self, topic: str) -> bytes:
         """The topic's id, or zeros where the broker is too old to have told one."""
-        found = self.topics.get(topic)
-        return NO_TOPIC_ID if found is None else found.topic_id
+        view = self.topics.get(topic)
+        return NO_TOPIC_ID if view is None else view.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name, topic in self.topics.items() if topic.topic_id == topic_id), None)

@@ -228,9 +228,9 @@ class NoOffsetForPartition(PositionError):
     """There is no committed offset and auto.offset.reset is none."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
-        found = tuple(partitions)
+        named = tuple(partitions)
         super().__init__(
-            f"{_some(found)}: no committed offset, and auto.offset.reset=none forbids to choose one", found
+            f"{_some(named)}: no committed offset, and auto.offset.reset=none forbids to choose one", named
         )
 
 

@@ -45,7 +45,7 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
         if response.error_code:
             error = broker_error(response.error_code, "DescribeAcls", "the cluster", response.error_message)
             return {wanted: error}
-        found = [
+        acls = [
             _acl(
                 resource.resource_type, resource.resource_name, resource.pattern_type, acl.principal, acl.host,
                 acl.operation, acl.permission_type,
@@ -53,7 +53,7 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
             for resource in response.resources
             for acl in resource.acls
         ]  # fmt: skip
-        return {wanted: found}
+        return {wanted: acls}
 
     results = await retry_each(
         [matching], attempt, operation="describing access rules", config=network.config, deadline=deadline

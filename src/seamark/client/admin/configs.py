@@ -152,15 +152,15 @@ def _altered(
 
 def _by_node(resources: Sequence[Resource]) -> dict[int | None, list[Resource]]:
     """Resources by the broker that must be asked; None stands for any. An empty broker name is the default of all."""
-    found: dict[int | None, list[Resource]] = {}
+    by_node: dict[int | None, list[Resource]] = {}
     for resource in resources:
         node_id: int | None = None
         if resource.kind in _BROKER_KINDS and resource.name:
             if not resource.name.isdigit():
                 raise UsageError(f"a broker is named by its number, not {resource.name!r}")
             node_id = int(resource.name)
-        found.setdefault(node_id, []).append(resource)
-    return found
+        by_node.setdefault(node_id, []).append(resource)
+    return by_node
 
 
 async def _send(

@@ -74,10 +74,10 @@ async def list_groups(
         cluster.brokers, attempt, operation="listing groups", config=network.config, deadline=deadline
     )
     results.raise_if_failed()
-    found = {listing.group_id: listing for listings in results.values() for listing in listings}
-    for listing in found.values():
+    by_group = {listing.group_id: listing for listings in results.values() for listing in listings}
+    for listing in by_group.values():
         network.coordinators.learn(listing.group_id, listing.coordinator)
-    return [found[group_id] for group_id in sorted(found)]
+    return [by_group[group_id] for group_id in sorted(by_group)]
 
 
 async def describe_groups(

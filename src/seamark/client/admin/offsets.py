@@ -86,8 +86,8 @@ async def list_group_offsets(
                 min_version=least,
                 max_version=None if is_batched else MANY_GROUPS - 1,
             )
-            found = fetched_by_group(response) if is_batched else {these[0]: fetched_offsets(these[0], response)}
-            return {name: _committed(network, name, fetched) for name, fetched in found.items()}
+            answers = fetched_by_group(response) if is_batched else {these[0]: fetched_offsets(these[0], response)}
+            return {name: _committed(network, name, fetched) for name, fetched in answers.items()}
 
         try:
             return await fetch(some, is_batched=True)
@@ -111,7 +111,7 @@ def _committed(
     for partition, code in fetched.errors.items():
         # One unstable or forbidden partition makes the answer incomplete, which must not look complete.
         return broker_error(code, "OffsetFetch", f"{partition} in group {group_id!r}")
-    found: dict[TopicPartition, Offset] = {}
+    committed: dict[TopicPartition, Offset] = {}
     for partition, offset in fetched.offsets.items():
         if not 0 <= partition.partition <= LARGEST_PARTITION:
             # Kafka loads whatever number a record of its offsets topic has.
@@ -119,8 +119,8 @@ def _committed(
             text += f"{partition.topic!r}, which no topic can have: it is left out"
             network.log.say_once(logging.WARNING, "impossible_partition", group_id, text)
         elif offset is not None:
-            found[partition] = offset
-    return found
+            committed[partition] = offset
+    return committed
 
 
 async def alter_group_offsets(

@@ -76,11 +76,11 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, 
         try:
             # In a thread: what a few bytes unfold to must not hold up the connections of everybody else.
             async with decoding:
-                found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
+                time_ms, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
         except DecodeError as error:
             raise unreadable(partition, offset, error, answer.records or b"") from None
-        if found is not None or offset >= answer.high_watermark:
-            return found
+        if time_ms is not None or offset >= answer.high_watermark:
+            return time_ms
     raise CorruptRecords(partition, offset, f"there is no record in the {_MOST_BATCHES} batches before it")
 
 

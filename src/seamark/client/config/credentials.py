@@ -37,11 +37,11 @@ def read_jaas(config: str) -> tuple[str | None, str | None]:
     >>> read_jaas('org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p;";')
     ('u', 'p;')
     """
-    found = _LOGIN_MODULE.match(config)
-    if found is None:
+    login = _LOGIN_MODULE.match(config)
+    if login is None:
         raise ConfigError("sasl.jaas.config", HIDDEN, 'must be: …LoginModule required username="…" password="…";')
     options: dict[str, str] = {}
-    rest = found[3]
+    rest = login[3]
     position = 0
     while rest[position:].strip():
         entry = _OPTION.match(rest, position)

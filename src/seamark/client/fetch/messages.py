@@ -120,12 +120,12 @@ def answered_partitions(
     names: dict[bytes, str] = {}
     if version > LAST_VERSION_WITH_NAMES:
         names = {target.topic_id: partition.topic for partition, target in asked.items()}
-    found: dict[TopicPartition | None, FetchResponsePartition] = {}
+    by_partition: dict[TopicPartition | None, FetchResponsePartition] = {}
     for topic in response.responses:
         name = topic.topic if version <= LAST_VERSION_WITH_NAMES else names.get(topic.topic_id)
         for each in topic.partitions:
-            found[None if name is None else TopicPartition(name, each.partition_index)] = each
-    return found
+            by_partition[None if name is None else TopicPartition(name, each.partition_index)] = each
+    return by_partition
 
 
 class FetchOutcome(Enum):

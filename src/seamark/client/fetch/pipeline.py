@@ -271,9 +271,9 @@ class Pipeline:
             text = f"a fetch was answered by node {session.node_id}, with which there is no session any more"
             self._log.say(logging.ERROR, "fetch_unexpected", text, node=session.node_id)
             return
-        found = answered_partitions(response, version, session.partitions)
+        by_partition = answered_partitions(response, version, session.partitions)
         verdict = session.answered(
-            request, error_code(response.error_code), response.session_id, found, response.throttle_time_ms
+            request, error_code(response.error_code), response.session_id, by_partition, response.throttle_time_ms
         )
         if verdict is not Verdict.ACCEPTED:
             self._metrics.rejected_answers += 1
@@ -289,14 +289,14 @@ class Pipeline:
             for state, target in asked.values():
                 self._waits.partition_failed(state.partition, target.offset, session.problem)
             return
-        is_empty = not any(each.records or each.error_code for each in found.values())
+        is_empty = not any(each.records or each.error_code for each in by_partition.values())
         states = (state for state, _ in asked.values())
         self._backoff.node_answered(session.node_id, states, started_ms, is_empty=is_empty)
         has_arrived = False
-        for unchanged in asked.keys() - found.keys():
+        for unchanged in asked.keys() - by_partition.keys():
             # A session leaves out what has nothing new.
             self._waits.partition_goes_on(unchanged)
-        for partition, each in found.items():
+        for partition, each in by_partition.items():
             if partition is not None and partition in asked:
                 state, target = asked[partition]
                 if self._is_current(state, target):

@@ -117,10 +117,10 @@ class FetchPlanning:
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            found = self.partitions.pop(partition, None)
-            if found is not None:
-                found.is_alive = False
-                found.chunks.clear()
+            state = self.partitions.pop(partition, None)
+            if state is not None:
+                state.is_alive = False
+                state.chunks.clear()
 
     @property
     def queued_bytes(self) -> int:

@@ -199,7 +199,7 @@ class _RangeFetch:
         while True:
             asked_ms = now_ms()
             try:
-                found = await self._ask(offset, deadline)
+                piece = await self._ask(offset, deadline)
             except ClientError as error:
                 if not error.is_retriable:
                     raise
@@ -207,8 +207,8 @@ class _RangeFetch:
                 failures += 1
                 self._network.request_refresh()
             else:
-                if found is not None:
-                    return found
+                if piece is not None:
+                    return piece
                 last = None
                 # A broker waits before it says that there is nothing yet; one that does not is waited for.
                 is_hasty = now_ms() - asked_ms < self._limits.max_wait_ms // 2

@@ -87,9 +87,9 @@ class RecordTaking:
         """Add what the chunk has next to the records; the answer is the failure that stands behind them, if any."""
         if chunk.failure_kind is not None:
             return chunk.failure_kind
-        found, failure = self._read(state, chunk, most)
-        records += found
-        self._room_bytes -= chunk.took(len(found))
+        taken, failure = self._read(state, chunk, most)
+        records += taken
+        self._room_bytes -= chunk.took(len(taken))
         if failure is not None:
             chunk.spoil(failure)
         return chunk.failure_kind
@@ -114,10 +114,10 @@ class RecordTaking:
         while (state := self._next_partition()) is not None:
             chunk = state.chunks[0]
             if chunk.failure_kind is None:
-                found, failure = self._read(state, chunk, most)
-                if found:
-                    self._shown = _Shown(state, chunk, len(found), failure)
-                    return Taken(found, positions)
+                shown, failure = self._read(state, chunk, most)
+                if shown:
+                    self._shown = _Shown(state, chunk, len(shown), failure)
+                    return Taken(shown, positions)
                 if failure is not None:
                     chunk.spoil(failure)
             if chunk.offset != state.position.offset:

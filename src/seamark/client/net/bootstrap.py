@@ -26,14 +26,14 @@ _HEAD_START_S = 0.5
 
 async def bootstrap_nodes(config: ClientConfig) -> tuple[Node, ...]:
     """A node for each bootstrap address, or for each name behind it where client.dns.lookup asks for that."""
-    found: list[tuple[str, int]] = []
+    addresses: list[tuple[str, int]] = []
     for address in config.bootstrap_servers:
         host, port = host_and_port(address)
         if config.client_dns_lookup == "use_all_dns_ips":
-            found.append((host, port))
+            addresses.append((host, port))
             continue
-        found += [(name, port) for name in await _canonical_names(host, port)]
-    return tuple(Node(-1 - number, host, port) for number, (host, port) in enumerate(dict.fromkeys(found)))
+        addresses += [(name, port) for name in await _canonical_names(host, port)]
+    return tuple(Node(-1 - number, host, port) for number, (host, port) in enumerate(dict.fromkeys(addresses)))
 
 
 async def _canonical_names(host: str, port: int) -> list[str]:

@@ -230,11 +230,11 @@ class NetworkClient:
             raise ClosedError("the client was closed")
         connection_id = _CONNECTION_IDS[lane](node_id)
         node = self.node(node_id)
-        found = self._connections.get(connection_id)
-        if found is not None:
-            if node is not None and node != found.node:
-                found.move_to(node)
-            return found
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            if node is not None and node != connection.node:
+                connection.move_to(node)
+            return connection
         if node is None:
             raise ConnectionFailed(f"node {node_id}", "the cluster has no such broker at the moment")
         self._keep()
@@ -263,9 +263,9 @@ class NetworkClient:
 
     def disconnect(self, connection_id: int, reason: str) -> None:
         """Close a connection on our own account; it is made again when it is needed again."""
-        found = self._connections.get(connection_id)
-        if found is not None:
-            found.disconnect(reason)
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.disconnect(reason)
 
     async def any_connection(self, deadline: Deadline) -> Connection:
         """A usable connection to any broker: an open one with little to do, or else the first that opens."""
@@ -284,8 +284,8 @@ class NetworkClient:
         return await first_ready(candidates, deadline, self.causes)
 
     def _preference(self, node_id: int) -> tuple[bool, int]:
-        found = self._connections.get(node_id)
-        return (found is not None and found.is_backing_off, node_id)
+        connection = self._connections.get(node_id)
+        return (connection is not None and connection.is_backing_off, node_id)
 
     def _is_main(self, each: NodeConnection) -> bool:
         return each.connection_id == each.node.id
@@ -297,11 +297,11 @@ class NetworkClient:
     def _causes(self, last: NetworkError | None) -> dict[str, str]:
         # What is known to be wrong with an address counts more than that a connection to it is open.
         connections = self._connections.values()
-        found = {each.node.address: each.reason() for each in connections if each.is_ready}
+        causes = {each.node.address: each.reason() for each in connections if each.is_ready}
         if last is not None:
-            found[last.address] = last.reason
-        found |= {each.node.address: each.reason() for each in connections if not each.is_ready}
-        return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
+            causes[last.address] = last.reason
+        causes |= {each.node.address: each.reason() for each in connections if not each.is_ready}
+        return causes or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
 
     def _lost(self, each: NodeConnection) -> None:
         address, reason = each.node.address, each.reason()
@@ -313,20 +313,20 @@ class NetworkClient:
     def drop_bootstrap(self) -> None:
         """The cluster's own nodes are known: bootstrap connections that are not in use go, others become the node's."""
         for node in self._bootstrap:
-            found = self._connections.get(node.id)
-            if found is None:
+            connection = self._connections.get(node.id)
+            if connection is None:
                 continue
             same = next(
                 (b for b in self.metadata.view.brokers.values() if (b.host, b.port) == (node.host, node.port)), None
             )
             del self._connections[node.id]
             if same is not None and same.id not in self._connections:
-                found.connection_id, found.node = same.id, same
-                self._connections[same.id] = found
-            elif found.in_flight_count:
-                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, found.close)
+                connection.connection_id, connection.node = same.id, same
+                self._connections[same.id] = connection
+            elif connection.in_flight_count:
+                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, connection.close)
             else:
-                found.close()
+                connection.close()
 
     # metadata
 
@@ -433,6 +433,6 @@ class NetworkClient:
             await asyncio.sleep(max(idle_s / 4, 0.05))
             too_old = time.monotonic() - idle_s
             for each in self._connections.values():
-                found = each.connection
-                if found is not None and not found.in_flight_count and found.last_used < too_old:
+                connection = each.connection
+                if connection is not None and not connection.in_flight_count and connection.last_used < too_old:
                     each.disconnect("it was idle for connections.max.idle.ms")

@@ -55,14 +55,14 @@ class BrokerVersions:
 
     def choose(self, request: type[Message], *, least: int = 0, most: int | None = None) -> int:
         """The newest version within both ranges and the caller's; UnsupportedByBroker if there is none."""
-        found = self._newest(request, least, most)
-        if found is None:
+        version = self._newest(request, least, most)
+        if version is None:
             first, last = self._own(request, least, most)
             name = request.__name__.removesuffix("Request")
             offered = self._ranges.get(request.api_key)
             shown = None if offered is None else f"{offered[0]}-{offered[1]}"
             raise UnsupportedByBroker(self.address, name, f"{first}-{last}", shown)
-        return found
+        return version
 
     def _newest(self, request: type[Message], least: int, most: int | None) -> int | None:
         offered = self._ranges.get(request.api_key)

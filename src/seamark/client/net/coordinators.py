@@ -58,13 +58,13 @@ class Coordinators:
         self._is_closed = False
 
     def known(self, group_id: str) -> Node | None:
-        found = self._groups.get(group_id)
-        return None if found is None else found.node
+        core = self._groups.get(group_id)
+        return None if core is None else core.node
 
     def last_error(self, group_id: str) -> ClientError | None:
         """What the last look-up met, while the coordinator is not known."""
-        found = self._groups.get(group_id)
-        return None if found is None else found.last_error
+        core = self._groups.get(group_id)
+        return None if core is None else core.last_error
 
     async def find(self, group_id: str, deadline: Deadline) -> Node:
         """The group's coordinator, looked up if it is not known; OperationTimedOut says what the lookups met."""
@@ -83,17 +83,17 @@ class Coordinators:
 
     async def find_each(self, groups: Sequence[str], deadline: Deadline) -> dict[str, Node | ClientError]:
         """The coordinators of many groups; those not known are looked up once, all in one request where brokers can."""
-        found: dict[str, Node | ClientError] = {}
+        nodes: dict[str, Node | ClientError] = {}
         unknown = []
         for group_id in groups:
             node = self.known(group_id)
             if node is None:
                 unknown.append(group_id)
             else:
-                found[group_id] = node
+                nodes[group_id] = node
         if unknown:
-            found |= await self._look_up_each(unknown, deadline)
-        return found
+            nodes |= await self._look_up_each(unknown, deadline)
+        return nodes
 
     async def _look_up_each(self, groups: list[str], deadline: Deadline) -> dict[str, Node | ClientError]:
         async def ask(some: list[str], *, is_batched: bool) -> FindCoordinatorResponse:
@@ -112,17 +112,17 @@ class Coordinators:
             # Brokers before 3.0 take one key per request.
             parts = [[group_id] for group_id in groups]
             responses = await asyncio.gather(*(ask(part, is_batched=False) for part in parts))
-        found: dict[str, Node | ClientError] = {}
+        nodes: dict[str, Node | ClientError] = {}
         for part, response in zip(parts, responses, strict=True):
             answers = coordinators_of(response, part)
             for group_id in part:
                 code, node, message = answers.get(group_id, _LEFT_OUT)
                 if node is None:
-                    found[group_id] = broker_error(code, "FindCoordinator", f"group {group_id!r}", message)
+                    nodes[group_id] = broker_error(code, "FindCoordinator", f"group {group_id!r}", message)
                 else:
-                    found[group_id] = node
+                    nodes[group_id] = node
                     self.learn(group_id, node)
-        return found
+        return nodes
 
     def learn(self, group_id: str, node: Node) -> None:
         """An answer to another question showed that ``node`` coordinates the group."""
@@ -156,10 +156,10 @@ class Coordinators:
                     ticket.set_exception(ClosedError(f"the client was closed while it looked for {core.group_id!r}"))
 
     def _core(self, group_id: str) -> CoordinatorDiscovery:
-        found = self._groups.get(group_id)
-        if found is None:
-            found = self._groups[group_id] = CoordinatorDiscovery(group_id, self._backoff)
-        return found
+        core = self._groups.get(group_id)
+        if core is None:
+            core = self._groups[group_id] = CoordinatorDiscovery(group_id, self._backoff)
+        return core
 
     def _carry_out(self, core: CoordinatorDiscovery, actions: list[Action]) -> None:
         for action in actions:

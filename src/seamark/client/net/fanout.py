@@ -71,10 +71,10 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     >>> by_topic([TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 0)])
     {'a': [1, 0], 'b': [0]}
     """
-    found: dict[str, list[int]] = {}
+    indexes: dict[str, list[int]] = {}
     for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return found
+        indexes.setdefault(topic, []).append(index)
+    return indexes
 
 
 async def by_leader(
@@ -111,8 +111,8 @@ async def by_leader(
             network.metadata.mark_stale()
             return dict.fromkeys(some, error)
 
-    for found in await asyncio.gather(*(ask(node_id, some) for node_id, some in per_node.items())):
-        answers.update(found)
+    for answered in await asyncio.gather(*(ask(node_id, some) for node_id, some in per_node.items())):
+        answers.update(answered)
     if any(isinstance(answer, BrokerError) and answer.code in _LEADERSHIP for answer in answers.values()):
         network.metadata.mark_stale()
     return answers

@@ -148,16 +148,16 @@ def _short(error: OSError) -> str:
 
 
 def _set_socket_options(connection: Connection, recipe: ConnectionRecipe) -> None:
-    found = connection.socket
-    if found is None:
+    opened = connection.socket
+    if opened is None:
         return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, size in (
         (socket.SO_SNDBUF, recipe.send_buffer_bytes),
         (socket.SO_RCVBUF, recipe.receive_buffer_bytes),
     ):
         if size >= 0:
-            found.setsockopt(socket.SOL_SOCKET, name, size)
+            opened.setsockopt(socket.SOL_SOCKET, name, size)
 
 
 async def _negotiate(connection: Connection, recipe: ConnectionRecipe) -> None:

@@ -202,13 +202,13 @@ def _text(message: bytes) -> str:
 
 
 def _fields(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
-        if not equals or len(name) != 1 or name in found:
+        if not equals or len(name) != 1 or name in fields:
             raise ScramError("the broker's message is not one of SCRAM")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 def _from_base64(text: str, what: str) -> bytes:

@@ -306,10 +306,10 @@ class Commits:
         """Asynchronous commits whose callbacks are to run now, in the order they were started."""
         if self._fenced is not None:
             return []
-        found = []
+        finished = []
         while self._unreported and self._unreported[0].is_done:
-            found.append(self._unreported.popleft())
-        return found
+            finished.append(self._unreported.popleft())
+        return finished
 
     def hand_back(self, commits: Sequence[Commit]) -> None:
         """These were given by ``finished``, and their callbacks could not be run yet."""

@@ -182,15 +182,15 @@ def offset_answers(response: ListOffsetsResponse, partitions: Iterable[TopicPart
     listed = listed_offsets(response)
     answers = {}
     for partition in partitions:
-        found = listed.get(partition)
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error
-        if found is None or code is not ErrorCode.NONE:
+        listed_offset = listed.get(partition)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if listed_offset is None else listed_offset.error
+        if listed_offset is None or code is not ErrorCode.NONE:
             answers[partition] = _leader_error(code, "ListOffsets", partition)
-        elif found.offset < 0:
+        elif listed_offset.offset < 0:
             answers[partition] = Answer(OffsetOutcome.NOTHING)
         else:
-            position = Position(found.offset, found.leader_epoch)
-            answers[partition] = Answer(OffsetOutcome.FOUND, position, timestamp_ms=found.timestamp_ms)
+            position = Position(listed_offset.offset, listed_offset.leader_epoch)
+            answers[partition] = Answer(OffsetOutcome.FOUND, position, timestamp_ms=listed_offset.timestamp_ms)
     return answers
 
 
