@@ -11,7 +11,6 @@ import pytest
 
 from seamark.cli.show.rows import Column, write_rows
 from seamark.client.fetch.metrics import FetchMetrics
-from seamark.client.metrics_text import exposition
 from seamark.client.records import Offset
 from seamark.errors import ConfigError, SeamarkError
 from seamark.monitor.alerts import Alert, Trouble
@@ -20,7 +19,7 @@ from seamark.parallel.core.stall import Stall
 from seamark.parallel.core.work import RecordState
 from seamark.parallel.observe.progress import progress_text
 from seamark.parallel.observe.status import State, Status
-from seamark.prometheus_text import Family
+from seamark.prometheus_text import Family, exposition
 from seamark.readable_text import no_formula, readable, readable_json, readable_lines, without_apostrophe
 from seamark.topic_partition import TopicPartition
 
