@@ -16,8 +16,8 @@ from typing import Any
 from seamark.client.consumer.consumer import Consumer
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.commits.commits import Commit
-from seamark.client.deadline import Deadline
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 
@@ -63,7 +63,7 @@ class OwnedConsumer(Consumer):
     @property
     def needs_poll(self) -> bool:
         """Whether poll has more to do than to hand out records: a rebalance, an error, a wake-up."""
-        return self._loop.attention or self._loop.is_woken
+        return self._loop.needs_poll or self._loop.is_woken
 
     def position_now(self, partition: TopicPartition) -> Position | None:
         """The position of an assigned partition, None if it is not known yet."""
