@@ -5,7 +5,7 @@ plain and whole to the last byte; everything else it marks as ``SLOW``, and ``de
 always say the same.
 
 Invariant: no byte is read at a place that was not compared with the end of its record first. Everything a kernel refers
-to stands in this file or in ``column_kernels``, which changes less often than numba's cache lives; explicit loops only.
+to stands in this file or in ``kernels``, which changes less often than numba's cache lives; explicit loops only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from numba import types
 from numba.extending import register_jitable
 
-from seamark.wire.columns import kernels as column_kernels
+from seamark.wire.columns import kernels
 from seamark.wire.offsets.records import LARGEST_PARTITION
 
-byte_at: Callable[[Any, int], int] = column_kernels.byte_at
+byte_at: Callable[[Any, int], int] = kernels.byte_at
 
 # Kinds of records.
 COMMIT, COMMIT_TOMBSTONE, GROUP, GROUP_TOMBSTONE, NEWER, SLOW = range(6)
