@@ -16,8 +16,8 @@ from functools import cache
 from itertools import count
 
 from benchmarks.hostile_parts.world import World
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.api.topic_rules import MOST_CHANGES
-from seamark.broker.net.dispatch import load_endpoints
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
 from seamark.wire.protocol.frames import request_header_version

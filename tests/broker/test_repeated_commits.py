@@ -224,5 +224,5 @@ def test_a_client_with_limited_rights_never_skips_the_question():
             told = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
             assert told == {"orders": 0, "payments": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
         assert not any(
-            connection.commits.form for node in broker._server.nodes for connection in node.connections._open
+            connection.commits.template for node in broker._server.nodes for connection in node.connections._open
         )

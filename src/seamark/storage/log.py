@@ -152,7 +152,7 @@ class Log:
         self._write(content, next_offset, largest_ms, largest_at, now_ms)
         return AppendResult(base_offset, next_offset - 1, -1 if append_time_ms is None else append_time_ms)
 
-    def append_own(self, batch: bytes, next_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
+    def append_prebuilt(self, batch: bytes, next_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
         """Write one batch that the caller has just made, under ``log_end`` and with its leader epoch.
 
         It is not looked at again: the caller vouches for it, up to the ``next_offset`` behind it. Not for a log that

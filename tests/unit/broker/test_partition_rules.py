@@ -6,16 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.clock import BrokerClock
+from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.cluster.leadership import spread
-from seamark.broker.cluster.topic_configs import TOPIC_KEYS, effective
 from seamark.broker.config.settings import BrokerSettings
-from seamark.broker.log.leader_epochs import LeaderEpochs
-from seamark.broker.log.producer_states import ProducerStates
+from seamark.broker.config.topic_configs import TOPIC_KEYS, effective
+from seamark.broker.log.history import LeaderEpochs, ProducerStates
 from seamark.broker.net.listener import Listener
-from seamark.broker.net.refusals import RequestRefused
 from seamark.broker.net.release_versions import RELEASES, newest_versions
-from seamark.broker.timers import LoopTimers
+from seamark.broker.refusals import RequestRefused
 from seamark.wire.protocol.apis import all_apis
 
 INT32_MAX = 2**31 - 1

@@ -13,7 +13,7 @@ from typing import Any
 
 from seamark.broker.config.key import ConfigKey
 from seamark.broker.config.table import SERVED, WITHOUT_EFFECT
-from seamark.broker.security import security
+from seamark.broker.security.settings import SETTING_KEYS
 from seamark.broker.sharing.file_limits import connection_descriptors, default_max_connections, open_file_limit
 from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
@@ -44,7 +44,7 @@ class BrokerSettings:
         self.dynamic_default: dict[str, Any] = {}
         self._watchers: list[Callable[[], None]] = []
         for name, value in self.given.items():
-            if name in WITHOUT_EFFECT or name in security.SETTING_KEYS:
+            if name in WITHOUT_EFFECT or name in SETTING_KEYS:
                 continue
             self.static[name] = self.key(name).parse(value)
         coordinator_keys = {name: self.static[name] for name in setting_keys() if name in self.static}

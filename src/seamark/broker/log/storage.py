@@ -14,10 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 
+from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.log.fillable_disk import FillableDisk
-from seamark.broker.log.replay import replay_headers
+from seamark.broker.log.history import replay_headers
+from seamark.broker.log.partition import Partition
 from seamark.broker.sharing.file_limits import most_open_segments
 from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger
@@ -30,19 +31,14 @@ from seamark.storage.log import Log
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
 
-if TYPE_CHECKING:
-    from seamark.broker.clock import BrokerClock
-    from seamark.broker.log.partition import Partition
-    from seamark.broker.timers import LoopTimers
-
 _log = readable_logger("seamark.broker")
 
 # The end of a directory's name whose log could not be removed; the next start does it.
 DELETED = ".deleted"
 
 _SYNC_SECONDS = 1.0
-_Pending = list[tuple["Partition", PendingSync]]
-_Outcome = list[tuple["Partition", PendingSync, StorageFailed | None]]
+_Pending = list[tuple[Partition, PendingSync]]
+_Outcome = list[tuple[Partition, PendingSync, StorageFailed | None]]
 
 
 class UnexpectedFailure(StorageFailed):

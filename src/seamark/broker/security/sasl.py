@@ -1,41 +1,88 @@
-"""The SASL conversation of one connection: handshake, tokens, and from then on a known user, until the session's time
-is up.
+"""SASL: the conversation of one connection, and what its mechanisms have in common.
 
+``SaslSession`` is the conversation: handshake, tokens, and from then on a known user, until the session's time is up.
 Before the end of it only ApiVersions, SaslHandshake and SaslAuthenticate are served, in Kafka's order. A failure is
 answered where the protocol has an answer, a moment later than it could be
 (connection.failed.authentication.delay.ms, and more for an address that fails again and again), and ends the
-connection. A session with a limited life
-(connections.max.reauth.ms) may start over on the same connection, as the same user by the same mechanism.
+connection. A session with a limited life (connections.max.reauth.ms) may start over on the same connection, as the same
+user by the same mechanism.
+
+A mechanism is an ``Exchange`` of tokens that ends with a known user or with a failure; one belongs to one connection
+and one attempt. Failures carry two texts: what the client may read, in Kafka's words, and what the log gets; neither
+ever holds a name or a secret that the client sent. PLAIN (RFC 4616) is here, SCRAM in ``scram``.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from seamark.broker.security.sasl_exchange import AuthenticationFailed, Exchange
-from seamark.broker.security.sessions import GuardedSession
+from seamark.broker.clock import BrokerClock
+from seamark.broker.security.sessions import AccessRules, GuardedSession, TokenSender
+from seamark.broker.security.users import Users
+from seamark.errors import SeamarkError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from seamark.wire.schema.schema import Message
 
-if TYPE_CHECKING:
-    from seamark.broker.clock import BrokerClock
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
-    from seamark.broker.security.security import Gatekeeper
-    from seamark.wire.schema.schema import Message
-
+PLAIN = "PLAIN"
 _LENGTH = Struct(">i")
 # No user, password or nonce needs more. sasl.server.max.receive.size allows half a megabyte, for mechanisms that are
 # not offered here; to look for users and nonces in that much would stop everybody for 40 ms.
 MAX_TOKEN_BYTES = 16_384
 # An authenticated client that starts over more often than this is refused, as by Kafka.
 _REAUTHENTICATION_SECONDS = 1.0
+
+
+class AuthenticationFailed(SeamarkError):
+    """``public`` is what the client is told; None means that it is told only that its credentials are invalid."""
+
+    def __init__(self, reason: str, public: str | None = None) -> None:
+        super().__init__(reason)
+        self.public = public
+
+
+class Exchange(Protocol):
+    """The server's side of one mechanism."""
+
+    @property
+    def user(self) -> str | None:
+        """The authenticated user; None until the exchange is complete."""
+
+    def step(self, token: bytes) -> bytes:
+        """Take the client's token and return the answer; AuthenticationFailed ends the exchange."""
+
+
+class PlainExchange:
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self.user: str | None = None
+
+    def step(self, token: bytes) -> bytes:
+        parts = token.decode("utf-8", "replace").split("\0", 3)
+        if len(parts) != 3:
+            raise _refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
+        if not user:
+            raise _refused("Authentication failed: username not specified")
+        if not password:
+            raise _refused("Authentication failed: password not specified")
+        if not self._users.has_password(user, password):
+            raise _refused("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            raise _refused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        self.user = user
+        return b""
+
+
+def _refused(sentence: str) -> AuthenticationFailed:
+    return AuthenticationFailed(sentence, public=sentence)
 
 
 class Stage(Enum):
@@ -46,6 +93,37 @@ class Stage(Enum):
     FAILED = "failed"
 
 
+class Logins(AccessRules, Protocol):
+    """What the conversation goes by; a ``Gatekeeper`` is one."""
+
+    @property
+    def mechanisms(self) -> Sequence[str]: ...
+
+    @property
+    def max_reauth_ms(self) -> int: ...
+
+    @property
+    def sasl_max_receive_bytes(self) -> int: ...
+
+    def new_exchange(self, mechanism: str) -> Exchange: ...
+
+    def delay_after_failure(self, host: str) -> float: ...
+
+
+class LoginRequest(Protocol):
+    """A SaslHandshake or SaslAuthenticate under way."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def connection(self) -> TokenSender: ...
+
+    def reply(self, response: Message) -> None: ...
+
+    def hang_up(self, reason: str) -> None: ...
+
+
 class SaslSession(GuardedSession):
     __slots__ = (
         "_clock",
@@ -53,14 +131,16 @@ class SaslSession(GuardedSession):
         "_expires",
         "_has_other_mechanism",
         "_is_reauthenticating",
+        "_logins",
         "_mechanism",
         "_reauthenticated",
         "stage",
     )
 
-    def __init__(self, gatekeeper: Gatekeeper) -> None:
-        super().__init__(gatekeeper)
-        self.max_frame_bytes = gatekeeper.sasl_max_receive_bytes
+    def __init__(self, logins: Logins) -> None:
+        super().__init__(logins)
+        self._logins = logins
+        self.max_frame_bytes = logins.sasl_max_receive_bytes
         self.stage = Stage.START
         self._mechanism = ""
         self._exchange: Exchange | None = None
@@ -98,29 +178,28 @@ class SaslSession(GuardedSession):
 
     # -- what the handlers call
 
-    def handshake(self, node: Node, mechanism: str, context: RequestContext) -> SaslHandshakeResponse | None:
-        gatekeeper = self._gatekeeper
-        enabled = list(gatekeeper.mechanisms)
-        if self.stage is Stage.DONE and not self._may_start_over(node):
+    def handshake(self, mechanism: str, context: LoginRequest) -> SaslHandshakeResponse | None:
+        enabled = list(self._logins.mechanisms)
+        if self.stage is Stage.DONE and not self._may_start_over(context.connection.node.clock):
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in enabled:
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled)
-            self._refuse(node, context, refusal, "asked for a SASL mechanism that is not enabled")
+            self._refuse(context, refusal, "asked for a SASL mechanism that is not enabled")
             return None
         self._is_reauthenticating = self.stage is Stage.DONE
         self._has_other_mechanism = self._is_reauthenticating and mechanism != self._mechanism
         self.stage = Stage.TOKENS
-        self._exchange = gatekeeper.new_exchange(mechanism)
+        self._exchange = self._logins.new_exchange(mechanism)
         if not self._has_other_mechanism:
             self._mechanism = mechanism
         self.expects_token = context.version == 0
         return SaslHandshakeResponse(mechanisms=enabled)
 
-    def authenticate(self, node: Node, token: bytes, context: RequestContext) -> SaslAuthenticateResponse | None:
+    def authenticate(self, token: bytes, context: LoginRequest) -> SaslAuthenticateResponse | None:
         if self.stage is not Stage.TOKENS:
             return refuse_authentication(ErrorCode.ILLEGAL_SASL_STATE)
         try:
-            answer, lifetime_ms = self._step(node, context.connection, token)
+            answer, lifetime_ms = self._step(context.connection, token)
         except AuthenticationFailed as failure:
             if self._has_other_mechanism:
                 context.hang_up(str(failure))
@@ -128,31 +207,31 @@ class SaslSession(GuardedSession):
             refusal = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=failure.public or self._usual_refusal()
             )
-            self._refuse(node, context, refusal, f"failed to authenticate with {self._mechanism}: {failure}")
+            self._refuse(context, refusal, f"failed to authenticate with {self._mechanism}: {failure}")
             return None
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
-    def take_token(self, connection: Connection, token: bytes) -> None:
+    def take_token(self, connection: TokenSender, token: bytes) -> None:
         if self.stage is Stage.FAILED:
             # What came behind the token that failed; the connection ends soon.
             return
         try:
-            answer, _ = self._step(connection.node, connection, token)
+            answer, _ = self._step(connection, token)
         except AuthenticationFailed as failure:
             # Between bare tokens there is no way to say why.
             reason = f"failed to authenticate with {self._mechanism}: {failure}"
-            self._end_later(connection.node, lambda: _end(connection, reason))
+            self._end_later(connection, lambda: _end(connection, reason))
         else:
             connection.send(_LENGTH.pack(len(answer)) + answer)
 
     # -- steps
 
-    def _step(self, node: Node, connection: Connection, token: bytes) -> tuple[bytes, int]:
+    def _step(self, connection: TokenSender, token: bytes) -> tuple[bytes, int]:
         """Take a token; returns the answer, and once all is done the session's lifetime (0 while it is not,
         or has no end).
         """
         assert self._exchange is not None
-        counts = self._gatekeeper.counts
+        counts = self._logins.counts
         try:
             self._check_same_mechanism()
             _check_size(token)
@@ -171,8 +250,9 @@ class SaslSession(GuardedSession):
         self.become(f"User:{user}")
         self.stage = Stage.DONE
         self.expects_token = False
+        node = connection.node
         connection.allow_frames_of(node.settings.socket_request_max_bytes)
-        lifetime_ms = self._gatekeeper.max_reauth_ms
+        lifetime_ms = self._logins.max_reauth_ms
         if lifetime_ms > 0:
             self._clock = node.clock
             self._expires = node.clock.monotonic() + lifetime_ms / 1000
@@ -190,10 +270,10 @@ class SaslSession(GuardedSession):
                 public=f"Cannot change principals during re-authentication from {before}: {after}",
             )
 
-    def _may_start_over(self, node: Node) -> bool:
+    def _may_start_over(self, clock: BrokerClock) -> bool:
         if self._expires is None:
             return False
-        now = node.clock.monotonic()
+        now = clock.monotonic()
         if self._reauthenticated is not None and now - self._reauthenticated < _REAUTHENTICATION_SECONDS:
             return False
         self._reauthenticated = now
@@ -203,7 +283,7 @@ class SaslSession(GuardedSession):
         what = "re-authentication" if self._is_reauthenticating else "authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 
-    def _refuse(self, node: Node, context: RequestContext, response: Message, reason: str) -> None:
+    def _refuse(self, context: LoginRequest, response: Message, reason: str) -> None:
         """Answer, and end the connection."""
         self.stage = Stage.FAILED
 
@@ -212,14 +292,14 @@ class SaslSession(GuardedSession):
                 context.reply(response)
             _end(context.connection, reason)
 
-        self._end_later(node, finish)
+        self._end_later(context.connection, finish)
 
-    def _end_later(self, node: Node, finish: Callable[[], None]) -> None:
+    def _end_later(self, connection: TokenSender, finish: Callable[[], None]) -> None:
         """Guessing many passwords in a row takes its time."""
-        node.timers.call_after(self._gatekeeper.delay_after_failure(self.host), finish)
+        connection.node.timers.call_after(self._logins.delay_after_failure(self.host), finish)
 
 
-def _end(connection: Connection, reason: str) -> None:
+def _end(connection: TokenSender, reason: str) -> None:
     """Close it; who did not wait for that is told of all the same."""
     if connection.is_open:
         connection.close(reason)

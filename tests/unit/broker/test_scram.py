@@ -8,11 +8,9 @@ import hmac
 
 import pytest
 
-from seamark.broker.security.sasl_exchange import AuthenticationFailed
-from seamark.broker.security.sasl_plain import PlainExchange
+from seamark.broker.security.sasl import AuthenticationFailed, PlainExchange
 from seamark.broker.security.scram import ScramExchange
-from seamark.broker.security.scram_credentials import ScramCredential
-from seamark.broker.security.users import Users
+from seamark.broker.security.users import ScramCredential, Users
 from seamark.errors import ConfigError
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -6,6 +6,10 @@ answers, and nobody is fenced.
 
 ZooKeeper is asked on a thread of its own, in the order of the requests; the event loop never waits for it. While it
 cannot be reached, requests are answered COORDINATOR_NOT_AVAILABLE, which clients retry.
+
+The rules of the two requests are Kafka's: the topic and partition must exist, the metadata must not be too long and is
+then forgotten, since ZooKeeper keeps the number alone. A partition for which nothing is stored is answered
+UNKNOWN_TOPIC_OR_PARTITION with offset -1; later versions answer it without an error.
 """
 
 from __future__ import annotations
@@ -15,12 +19,17 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.log.partition import Partition
+from seamark.coordinator.replies import CommitReply, FetchedOffset, FetchReply
 from seamark.errors import ConfigError, SeamarkError
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from seamark.zookeeper.nodes import why_not_a_node
 
 if TYPE_CHECKING:
     from seamark.zookeeper.store import ZookeeperStore
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
 _log = readable_logger("seamark.broker")
 
 SETTING = "offsets.zookeeper.connect"
+# The version that is kept in ZooKeeper; every later one is the coordinator's.
+IN_ZOOKEEPER = 0
 # Below request.timeout.ms of any client: it shall hear that ZooKeeper is away, not nothing.
 _PATIENCE_S = 6.0
 # Requests that may wait for ZooKeeper; one connection has at most one of them.
@@ -36,6 +47,7 @@ _MOST_WAITING = 10_000
 _NONE = ErrorCode.NONE
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _UNREADABLE = ErrorCode.UNKNOWN_SERVER_ERROR
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 T = TypeVar("T")
 
@@ -151,3 +163,97 @@ def _code(error: SeamarkError | None) -> ErrorCode:
     if error is None:
         return _NONE
     return _AWAY if getattr(error, "is_retriable", False) else _UNREADABLE
+
+
+class PartitionLookup(Protocol):
+    """The cluster, as far as it is asked whether a partition exists."""
+
+    def partition(self, topic_name: str, index: int) -> Partition | None: ...
+
+
+class OffsetsNode(Protocol):
+    """What these requests use of the node that serves them."""
+
+    @property
+    def cluster(self) -> PartitionLookup: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def zookeeper_offsets(self) -> ZookeeperOffsets | None: ...
+
+
+def commit_to_zookeeper(
+    node: OffsetsNode, group: str, topics: list[OffsetCommitRequestTopic], answer: Callable[[CommitReply], None]
+) -> None:
+    """Store what can be stored and answer for all, in the order of the request."""
+    asked = [(TopicPartition(topic.name, each.partition_index), each) for topic in topics for each in topic.partitions]
+    codes = {partition: _why_not(node, group, partition, each) for partition, each in asked}
+
+    def done(stored: dict[TopicPartition, ErrorCode]) -> None:
+        codes.update(stored)
+        reply = CommitReply()
+        reply.topics = [
+            (
+                topic.name,
+                [(each.partition_index, codes[TopicPartition(topic.name, each.partition_index)])
+                 for each in topic.partitions],
+            )
+            for topic in topics
+            if topic.partitions
+        ]  # fmt: skip
+        answer(reply)
+
+    wanted = {partition: each.committed_offset for partition, each in asked if codes[partition] is _NONE}
+    if wanted:
+        assert node.zookeeper_offsets is not None
+        node.zookeeper_offsets.commit(group, wanted, done)
+    else:
+        done({})
+
+
+def _why_not(
+    node: OffsetsNode, group: str, partition: TopicPartition, asked: OffsetCommitRequestPartition
+) -> ErrorCode:
+    if node.cluster.partition(*partition) is None:
+        return _UNKNOWN
+    if why_not_a_node(group) is not None:
+        return ErrorCode.INVALID_GROUP_ID
+    if len((asked.committed_metadata or "").encode()) > node.settings.coordinator.metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.OFFSET_OUT_OF_RANGE if asked.committed_offset < 0 else _NONE
+
+
+def fetch_from_zookeeper(
+    node: OffsetsNode, group: str, topics: list[tuple[str, list[int]]], answer: Callable[[FetchReply], None]
+) -> None:
+    """Read what is stored of these partitions."""
+    wanted = [
+        TopicPartition(name, each)
+        for name, partitions in topics
+        for each in partitions
+        if node.cluster.partition(name, each) is not None
+    ]
+
+    def done(found: dict[TopicPartition, int | ErrorCode]) -> None:
+        reply = FetchReply(group)
+        reply.topics = [
+            (name, [_fetched(each, found.get(TopicPartition(name, each))) for each in partitions])
+            for name, partitions in topics
+        ]
+        answer(reply)
+
+    if wanted:
+        assert node.zookeeper_offsets is not None
+        node.zookeeper_offsets.fetch(group, wanted, done)
+    else:
+        done({})
+
+
+def _fetched(partition: int, found: int | ErrorCode | None) -> FetchedOffset:
+    if found is None:
+        return FetchedOffset(partition, error=_UNKNOWN)
+    if isinstance(found, ErrorCode):
+        return FetchedOffset(partition, error=found)
+    return FetchedOffset(partition, found)

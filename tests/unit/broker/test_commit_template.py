@@ -1,4 +1,4 @@
-"""A form recognises the commits it was made for, reads what the decoder reads, and is fooled by nothing else."""
+"""A template recognises the commits it was made for, reads what the decoder reads, and is fooled by nothing else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.api.handlers import offset_commit
 from seamark.broker.net.commit_template import MAX_REQUEST_BYTES, CommitMemory
 from seamark.broker.net.context import RequestContext
-from seamark.broker.net.dispatch import load_endpoints
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import decode_request, encode_request, encode_response
 from seamark.wire.protocol.messages.offset_commit import (
@@ -181,17 +181,17 @@ def test_another_commit_is_not_recognised(data):
 def test_nothing_is_remembered_of_the_first_commit():
     sink = Sink()
     commit(sink, frame_of(1, 9))
-    assert sink.commits.form is None
+    assert sink.commits.template is None
 
 
 def test_a_client_whose_commits_never_repeat_is_looked_at_ever_more_rarely():
     sink = Sink()
-    forms = []
+    templates = []
     for number in range(300):
         commit(sink, frame_of(number, 9, [("t", [(0, -1, f"note {number:05}")])]))
-        if sink.commits.form is not None and (not forms or forms[-1] is not sink.commits.form):
-            forms.append(sink.commits.form)
-    assert 3 <= len(forms) <= 8
+        if sink.commits.template is not None and (not templates or templates[-1] is not sink.commits.template):
+            templates.append(sink.commits.template)
+    assert 3 <= len(templates) <= 8
 
 
 def test_a_client_that_changes_its_commit_is_remembered_anew():
@@ -204,15 +204,15 @@ def test_a_client_that_changes_its_commit_is_remembered_anew():
 
 def test_large_commits_are_not_remembered():
     sink = taught(9, [("t", [(index, -1, "m" * 100) for index in range(MAX_REQUEST_BYTES // 100)])])
-    assert sink.commits.form is None
+    assert sink.commits.template is None
 
 
 def test_the_more_connections_there_are_the_less_each_may_keep(monkeypatch):
     topics = [("t", [(index, -1, "m" * 100) for index in range(20)])]
-    assert taught(9, topics).commits.form is not None
+    assert taught(9, topics).commits.template is not None
     monkeypatch.setattr(Sink, "connection_count", 10_000)
-    assert taught(9, topics).commits.form is None
-    assert taught(9, [("t", [(0, -1, "")])]).commits.form is not None
+    assert taught(9, topics).commits.template is None
+    assert taught(9, [("t", [(0, -1, "")])]).commits.template is not None
 
 
 def test_a_request_that_is_not_written_as_we_write_it_is_not_remembered():
@@ -222,4 +222,4 @@ def test_a_request_that_is_not_written_as_we_write_it_is_not_remembered():
     odd = (len(plain) - 3).to_bytes(4) + plain[4:-1] + b"\x80\x00"
     for _ in range(4):
         commit(sink, odd)
-    assert sink.commits.form is None
+    assert sink.commits.template is None

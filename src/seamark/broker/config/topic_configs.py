@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from seamark.broker.config.key import INT64_MAX, ConfigKey, ConfigType, table
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.config.table import CODECS
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.refusals import RequestRefused
 from seamark.errors import ConfigError
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES, Durability, LogSettings
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -1,14 +1,19 @@
-"""All families of the broker's metrics, read from its parts at the moment they are asked for."""
+"""All families of the broker's metrics: what is counted with each answer, and what is read when they are asked for."""
 
 from __future__ import annotations
 
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from seamark._version import __version__
+from seamark.broker.clock import BrokerClock
+from seamark.broker.cluster.cluster import Cluster
+from seamark.broker.groups.runtime import GroupRuntime
 from seamark.broker.metrics.names import (
     GROUP_COUNTERS,
     GROUP_GAUGES,
@@ -16,19 +21,127 @@ from seamark.broker.metrics.names import (
     group_gauge_name,
     group_rate_name,
 )
-from seamark.broker.metrics.rates import WINDOW_SECONDS, Rates
-from seamark.broker.metrics.requests import BOUNDS, RequestCosts
+from seamark.broker.net.connections import Connections
+from seamark.broker.net.context import RequestContext
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.sharing.turns import Turns
 from seamark.prometheus_text import Family
 
-if TYPE_CHECKING:
-    from seamark.broker.node import Node
-    from seamark.broker.server import BrokerServer
+# What rates are over.
+WINDOW_SECONDS = 30.0
+# Seconds; from a request that touches only memory to a rebalance that waits for its members.
+BOUNDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class Rates:
+    """Rates of counters over the last half minute, for those who look without a time series of their own.
+
+    Fed with the counters' values now and then; a counter that starts over counts from nothing.
+
+    >>> rates = Rates()
+    >>> rates.sample(0.0, {"commits": 100})
+    >>> rates.sample(10.0, {"commits": 150})
+    >>> rates.per_second("commits")
+    5.0
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, dict[str, int]]] = deque()
+
+    def sample(self, now: float, values: dict[str, int]) -> None:
+        samples = self._samples
+        if samples and any(value < samples[-1][1].get(name, 0) for name, value in values.items()):
+            samples.clear()
+        samples.append((now, dict(values)))
+        # One sample at or beyond the window's start stays, so that the window is always covered.
+        while len(samples) > 2 and samples[1][0] <= now - WINDOW_SECONDS:
+            samples.popleft()
+
+    def per_second(self, name: str) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (began, before), (ended, after) = self._samples[0], self._samples[-1]
+        return (after.get(name, 0) - before.get(name, 0)) / (ended - began) if ended > began else 0.0
+
+
+class ApiCost:
+    __slots__ = ("buckets", "bytes_in", "bytes_out", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class RequestCosts:
+    """What a node's requests cost: how many of each API, how long they took, how many bytes went each way.
+
+    Owned by the event loop's thread. ``answered`` is called for every answer, so it only adds to numbers.
+    """
+
+    def __init__(self, clock: BrokerClock) -> None:
+        self._clock = clock
+        self.by_api: dict[str, ApiCost] = {}
+
+    def answered(self, context: RequestContext, size: int) -> None:
+        name = context.endpoint.api.name
+        cost = self.by_api.get(name)
+        if cost is None:
+            cost = self.by_api[name] = ApiCost()
+        seconds = self._clock.monotonic() - context.started
+        cost.buckets[bisect_left(BOUNDS, seconds)] += 1
+        cost.seconds += seconds
+        # Both with the four bytes of their length, as they went over the wire.
+        cost.bytes_in += context.request_bytes + 4
+        cost.bytes_out += size
+
+
+class MeasuredNode(Protocol):
+    """What is measured of a node."""
+
+    on_answer: Callable[[RequestContext, int], None] | None
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def connections(self) -> Connections: ...
+
+    @property
+    def groups(self) -> GroupRuntime: ...
+
+
+class MeasuredBroker(Protocol):
+    """What is measured of a broker."""
+
+    @property
+    def nodes(self) -> Sequence[MeasuredNode]: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def security(self) -> Gatekeeper: ...
+
+    @property
+    def turns(self) -> Turns: ...
 
 
 class NodeMetrics:
     """What is kept for one node between two looks at it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: MeasuredNode) -> None:
         self.node = node
         self.costs = RequestCosts(node.clock)
         self.rates = Rates()
@@ -37,20 +150,20 @@ class NodeMetrics:
         self.rates.sample(now, self.node.groups.coordinator.counters())
 
 
-def families(server: BrokerServer, nodes: list[NodeMetrics]) -> Iterator[Family]:
-    yield from _about_the_broker(server)
-    yield from _about_connections(server)
+def families(broker: MeasuredBroker, nodes: list[NodeMetrics]) -> Iterator[Family]:
+    yield from _about_the_broker(broker)
+    yield from _about_connections(broker)
     yield from _about_requests(nodes)
     yield from _about_groups(nodes)
-    yield from _about_logs(server)
+    yield from _about_logs(broker)
 
 
-def _about_the_broker(server: BrokerServer) -> Iterator[Family]:
+def _about_the_broker(broker: MeasuredBroker) -> Iterator[Family]:
     info = Family("seamark_broker_info", "gauge", "The broker, as labels.")
-    info.add(1, version=__version__, cluster_id=server.cluster.cluster_id)
+    info.add(1, version=__version__, cluster_id=broker.cluster.cluster_id)
     yield info
     running = Family("seamark_node_up", "gauge", "Whether the node serves.")
-    for node in server.nodes:
+    for node in broker.nodes:
         running.add(int(node.is_running), node=node.id)
     yield running
     cpu = Family("process_cpu_seconds_total", "counter", "Processor time of the process.")
@@ -62,18 +175,18 @@ def _about_the_broker(server: BrokerServer) -> Iterator[Family]:
     yield memory
 
 
-def _about_connections(server: BrokerServer) -> Iterator[Family]:
+def _about_connections(broker: MeasuredBroker) -> Iterator[Family]:
     connections = Family("seamark_connections", "gauge", "Open connections.")
     refused = Family("seamark_connections_refused_total", "counter", "Connections closed because of a limit.")
-    for node in server.nodes:
+    for node in broker.nodes:
         connections.add(len(node.connections), node=node.id)
         refused.add(node.connections.refused, node=node.id)
     yield connections
     yield refused
     rests = Family("seamark_rests_total", "counter", "Delays imposed on clients whose requests blocked others.")
-    rests.add(server.turns.rests)
+    rests.add(broker.turns.rests)
     yield rests
-    counts = server.security.counts
+    counts = broker.security.counts
     for name, value, meaning in (
         ("seamark_authentication_successes_total", counts.successes, "Logins that succeeded."),
         ("seamark_authentication_failures_total", counts.failures, "Logins that failed."),
@@ -119,14 +232,14 @@ def _about_groups(nodes: list[NodeMetrics]) -> Iterator[Family]:
         yield rate
 
 
-def _about_logs(server: BrokerServer) -> Iterator[Family]:
+def _about_logs(broker: MeasuredBroker) -> Iterator[Family]:
     leading = Family("seamark_leader_partitions", "gauge", "Partitions that the node leads.")
-    led = dict.fromkeys((node.id for node in server.nodes), 0)
+    led = dict.fromkeys((node.id for node in broker.nodes), 0)
     size = Family("seamark_log_size_bytes", "gauge", "Bytes in the partition's log.")
     start = Family("seamark_log_start_offset", "gauge", "First readable offset.")
     end = Family("seamark_log_end_offset", "gauge", "Next offset to be written.")
     segments = Family("seamark_log_segments", "gauge", "Segments of the partition's log.")
-    for partition in server.cluster.partitions():
+    for partition in broker.cluster.partitions():
         if partition.leader in led:
             led[partition.leader] += 1
         # Most partitions of __consumer_offsets have never been written to, and have no log.

@@ -6,7 +6,7 @@ import sys
 
 _PROGRAM = """
 import gc, resource
-from seamark.broker.process_tuning import tune_process
+from seamark.broker.foreground import tune_process
 usual = gc.get_threshold()
 tune_process()
 assert gc.get_freeze_count() > 1000
@@ -30,7 +30,7 @@ def test_a_tuned_process_does_not_fetch_the_same_memory_again_and_again():
 
 
 _GIVING_BACK = """
-from seamark.broker.process_tuning import SpareMemory, resident_bytes, tune_process
+from seamark.broker.foreground import SpareMemory, resident_bytes, tune_process
 tune_process()
 spare = SpareMemory()
 assert not spare.is_much

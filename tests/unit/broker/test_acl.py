@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.security.acl_filters import AclFilter
-from seamark.broker.security.acl_rules import Acl, PatternType, PermissionType
-from seamark.broker.security.acl_table import AclTable
+from seamark.broker.security.acl import Acl, AclFilter, AclTable, PatternType, PermissionType
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.errors import ConfigError
 
