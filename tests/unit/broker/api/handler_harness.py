@@ -30,7 +30,7 @@ from seamark.storage.aside import Aside
 from seamark.wire.protocol.apis import api
 from seamark.wire.protocol.frames import decode_response, encode_request
 from seamark.wire.schema.schema import Message
-from tests.unit.broker.group_harness import World
+from tests.unit.broker.groups.group_harness import World
 
 # An operation, a type of resource and its name, in words.
 Rights = set[tuple[str, str, str]]

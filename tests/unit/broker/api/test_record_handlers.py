@@ -26,7 +26,7 @@ from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceReques
 from seamark.wire.records import read_records
 from seamark.wire.records.compression import LARGE_BYTES, Codec
 from tests.support.broker_driver import batch_of, fetch_request, produce_request
-from tests.unit.broker.handler_harness import Client, Served
+from tests.unit.broker.api.handler_harness import Client, Served
 
 WRITE_T = {("WRITE", "TOPIC", "t")}
 READ_T = {("READ", "TOPIC", "t")}
