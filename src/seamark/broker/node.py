@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.cluster.nodes import Caller, NodePart
 from seamark.broker.config.settings import BrokerSettings
@@ -67,7 +67,7 @@ class SharedByNodes(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...

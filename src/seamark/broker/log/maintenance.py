@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.clock import BrokerClock, Timer, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.storage import LogStorage
@@ -50,7 +50,7 @@ class KeptBroker(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...

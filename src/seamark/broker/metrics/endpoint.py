@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.clock import BrokerClock, Timer, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.metrics.collect import MeasuredBroker, NodeMetrics, families
 from seamark.broker.net.listener import Address, parse_address
@@ -70,7 +70,7 @@ class ServedBroker(MeasuredBroker, Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
 
 class MetricsEndpoint:
