@@ -35,6 +35,7 @@ _KEEP_UP_TO = 32 << 20
 # Names and numbers of glibc's mallopt.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 
 
 def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> None:
@@ -90,6 +91,8 @@ def tune_process() -> None:
     # Other C libraries have no such setting, and their allocators other habits.
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
+        # One heap for all threads: what is free at the end of a thread's own heap never goes back.
+        mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_THRESHOLD, _KEEP_UP_TO)
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 

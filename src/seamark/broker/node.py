@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from seamark.addresses import Address
 from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.cluster.nodes import Caller, NodePart
@@ -25,7 +26,7 @@ from seamark.broker.net.connections import Connections
 from seamark.broker.net.context import RequestContext
 from seamark.broker.net.endpoint import Endpoint
 from seamark.broker.net.fetch_sessions import FetchSessions
-from seamark.broker.net.listener import Address, Listener
+from seamark.broker.net.listener import Listener
 from seamark.broker.net.tls_gate import Handshakes, TlsGate
 from seamark.broker.security.gatekeeper import Gatekeeper
 from seamark.broker.sharing.answers_in_progress import AnswersInProgress

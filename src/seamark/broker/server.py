@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
+from seamark.addresses import parse_address
 from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.cluster.cluster import Cluster, check_node_count
@@ -30,7 +31,7 @@ from seamark.broker.metrics.endpoint import MetricsEndpoint
 from seamark.broker.metrics.log_lines import SETTING as LOG_FORMAT
 from seamark.broker.metrics.log_lines import LogLines
 from seamark.broker.net.connections import Connections
-from seamark.broker.net.listener import Listener, parse_address, parse_advertised
+from seamark.broker.net.listener import Listener, parse_advertised
 from seamark.broker.net.release_versions import newest_versions
 from seamark.broker.node import Node
 from seamark.broker.security.gatekeeper import Gatekeeper

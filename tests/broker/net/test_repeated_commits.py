@@ -9,7 +9,8 @@ import pytest
 
 from seamark import Acl, Broker, Security
 from seamark.broker.groups.runtime import GroupRuntime
-from seamark.coordinator.commands import CommitAgain, CommitOffsets
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.wire.offsets.offsets_topic import OffsetCommitEntry, decode_entry
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_groups import DeleteGroupsRequest

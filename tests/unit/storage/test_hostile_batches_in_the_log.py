@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from seamark.errors import DecodeError
-from seamark.storage import key_map, survivors
+from seamark.storage.compaction import key_map, survivors
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
 from seamark.wire.records import read_records
 from seamark.wire.records.compression import Codec

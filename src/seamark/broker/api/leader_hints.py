@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from seamark.broker.log.partition import NO_LEADER, Partition
 
 if TYPE_CHECKING:
+    from seamark.addresses import Address
     from seamark.broker.api.services import Services
     from seamark.broker.cluster.nodes import ClusterNode
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Address
 
 
 def current_leader_of(partition: Partition) -> dict[str, int]:

@@ -28,8 +28,8 @@ from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError, StorageFailed
-from seamark.storage.names import FORMAT_FILE
-from seamark.storage.recovery import remove_log
+from seamark.storage.files.names import FORMAT_FILE
+from seamark.storage.recovery.recovery import remove_log
 from seamark.wire.protocol.error_codes import ErrorCode
 
 _log = readable_logger("seamark.broker")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from seamark.addresses import Address
 from seamark.broker.log.partition import Partition
-from seamark.broker.net.listener import Address, Listener
+from seamark.broker.net.listener import Listener
 
 
 class NodePart:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
 from seamark.broker.config.key import ConfigKey
@@ -20,6 +19,7 @@ from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
 from seamark.errors import HIDDEN, ConfigError
 from seamark.readable_log import readable_logger
+from seamark.suggest import closest
 
 _log = readable_logger("seamark.broker")
 
@@ -70,8 +70,8 @@ class BrokerSettings:
         """Return what is known of a key; ConfigError for one that Kafka's broker does not have."""
         found = SERVED.get(name)
         if found is None:
-            near = get_close_matches(name, SERVED, 1, 0.8)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            meant = closest(name, SERVED, 0.8)
+            hint = f"; did you mean {meant}?" if meant else ""
             raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
         return found
 

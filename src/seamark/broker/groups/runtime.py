@@ -31,6 +31,7 @@ from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
 from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.membership.members import Member
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.replies import ForgetReply
 from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
@@ -103,7 +104,7 @@ class GroupRuntime(NodePart):
 
     # -- requests
 
-    def submit(self, command: Command, asker: Asker) -> None:
+    def submit(self, command: Command | CommitAgain, asker: Asker) -> None:
         """Decide a command; ``asker`` gets its one reply, now or later."""
         self._carry_out(self.coordinator.handle(command, asker, self._now_ms()))
 

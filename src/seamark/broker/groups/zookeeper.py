@@ -26,13 +26,13 @@ from seamark.broker.log.partition import Partition
 from seamark.coordinator.replies import CommitReply, FetchedOffset, FetchReply
 from seamark.errors import ConfigError, SeamarkError
 from seamark.readable_log import readable_logger
-from seamark.stores.zookeeper_nodes import why_not_a_node
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from seamark.zookeeper.nodes import why_not_a_node
 
 if TYPE_CHECKING:
-    from seamark.stores.zookeeper import ZookeeperStore
+    from seamark.zookeeper.store import ZookeeperStore
 
 _log = readable_logger("seamark.broker")
 
@@ -56,7 +56,7 @@ class ZookeeperOffsets:
     """Owned by the event loop's thread; only ``_work`` runs on the other one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connect: object) -> None:
-        from seamark.stores.zookeeper import ZookeeperStore
+        from seamark.zookeeper.store import ZookeeperStore
 
         self._loop = loop
         try:

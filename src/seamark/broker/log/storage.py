@@ -23,11 +23,11 @@ from seamark.broker.sharing.file_limits import most_open_segments
 from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed, TooManyOpenFiles
-from seamark.storage.filesystem import Filesystem
+from seamark.storage.files.filesystem import Filesystem
+from seamark.storage.files.memory import MemoryFilesystem
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.files.real import RealFilesystem
 from seamark.storage.log import Log
-from seamark.storage.memory_filesystem import MemoryFilesystem
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
 

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
+from seamark.addresses import Address, parse_address
 from seamark.broker.clock import BrokerClock, Timer, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.metrics.collect import MeasuredBroker, NodeMetrics, families
-from seamark.broker.net.listener import Address, parse_address
 from seamark.errors import UsageError
 from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE

@@ -14,8 +14,8 @@ from typing import Any
 
 from seamark.broker.net.context import ClientConnection, RequestContext
 from seamark.broker.net.endpoint import Endpoint
-from seamark.coordinator.commands import CommitAgain, CommitOffsets
-from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPattern
 from seamark.coordinator.replies import CommitReply
 from seamark.errors import EncodeError
 from seamark.wire.protocol.error_codes import ErrorCode

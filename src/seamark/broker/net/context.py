@@ -25,11 +25,12 @@ from seamark.broker.security.sessions import Session
 from seamark.broker.sharing.answers_in_progress import SHORT_BYTES, AnswersInProgress
 from seamark.broker.sharing.turns import Share, Steps, Turns
 from seamark.coordinator.commands import Command, CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.counts import number_text
 from seamark.errors import EncodeError, SeamarkError
 from seamark.log_limits import LogLimits
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import response_header_version
+from seamark.wire.protocol.frames import response_header_version
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from seamark.wire.schema.codec import encode_in_steps, encode_into
 from seamark.wire.schema.schema import Message
@@ -49,7 +50,7 @@ _PIECES_PER_CHUNK = 4096
 class Commands(Protocol):
     """The groups of a node, as far as a connection hands commands over by itself."""
 
-    def submit(self, command: Command, asker: RequestContext) -> None: ...
+    def submit(self, command: Command | CommitAgain, asker: RequestContext) -> None: ...
 
 
 class CommitsSeen(Protocol):

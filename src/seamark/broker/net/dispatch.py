@@ -16,7 +16,7 @@ from seamark.broker.sharing.turns import Rest, Steps
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import API_VERSIONS, RequestHeader
+from seamark.wire.protocol.frames import API_VERSIONS, RequestHeader
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from seamark.wire.schema.codec import decode_from
 from seamark.wire.schema.schema import Message

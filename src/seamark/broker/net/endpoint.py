@@ -9,7 +9,7 @@ from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.sharing.turns import Wait
 from seamark.wire.protocol.apis import Api
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import request_header_version
+from seamark.wire.protocol.frames import request_header_version
 from seamark.wire.schema.codec import Decoder, decode_in_steps, decoder
 from seamark.wire.schema.schema import Message, Versions
 
