@@ -35,7 +35,7 @@ class KeptCluster(Protocol):
 
 
 class KeptBroker(Protocol):
-    """What upkeep uses of the broker."""
+    """What maintenance uses of the broker."""
 
     @property
     def cluster(self) -> KeptCluster: ...
@@ -63,7 +63,7 @@ class KeptBroker(Protocol):
     def note_storage_failure(self, partition: Partition, error: SeamarkError) -> None: ...
 
 
-class Upkeep:
+class Maintenance:
     """Owned by the event loop's thread."""
 
     def __init__(self, broker: KeptBroker) -> None:
