@@ -14,9 +14,9 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.storage.errors import UnknownFormat
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.broker.api.test_configs import BROKER, SET, alter, describe
 from tests.broker.test_command import bootstrap_of
 from tests.broker.test_command import start as process
-from tests.broker.test_configs import BROKER, SET, alter, describe
 from tests.support.broker_driver import Client, batch_of
 from tests.support.capture import CaptureError
 

@@ -20,17 +20,20 @@ from seamark.broker.net.fetch_sessions import FetchSessions
 from seamark.broker.net.listener import Address, Listener
 from seamark.broker.security.gatekeeper import Gatekeeper
 from seamark.broker.security.operations import Operation, ResourceType
+from seamark.broker.security.security import Security
 from seamark.broker.security.sessions import Session
 from seamark.broker.sharing.answers_in_progress import AnswersInProgress
 from seamark.broker.sharing.fetch_budget import FetchBudget
 from seamark.broker.sharing.reading_thread import OneAtATime
 from seamark.broker.sharing.turns import Share
 from seamark.errors import SeamarkError
+from seamark.log_limits import LogLimits
+from seamark.readable_log import readable_logger
 from seamark.storage.aside import Aside
 from seamark.wire.protocol.apis import api
 from seamark.wire.protocol.frames import decode_response, encode_request
 from seamark.wire.schema.schema import Message
-from tests.unit.broker.group_harness import World
+from tests.unit.broker.groups.group_harness import World
 
 # An operation, a type of resource and its name, in words.
 Rights = set[tuple[str, str, str]]
@@ -65,11 +68,13 @@ class ReadingInPlace:
 class Served(World):
     """``failures`` are those that a server would tell in its log, by place."""
 
-    def __init__(self, nodes: int = 1, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, nodes: int = 1, settings: Mapping[str, object] | None = None, security: Security | None = None
+    ) -> None:
         super().__init__(nodes, settings)
         self.failures: list[tuple[str, SeamarkError]] = []
         endpoints = load_endpoints()
-        security = Gatekeeper()
+        self.security = Gatekeeper(security)
         unfolding = OneAtATime()
         answers_in_progress = AnswersInProgress()
         for number, node in enumerate(self.cluster.nodes):
@@ -80,7 +85,8 @@ class Served(World):
                 listeners=[listener],
                 address_for=lambda _caller, listener=listener: Address(listener.host, listener.port),
                 endpoints=endpoints,
-                security=security,
+                security=self.security,
+                log_limits=LogLimits(readable_logger("seamark.broker")),
                 unfolding=unfolding,
                 answers_in_progress=answers_in_progress,
                 connections=[],
@@ -97,7 +103,10 @@ class Served(World):
         self.failures.append((partition.name, error))
 
     def client(self, node: int = 0, rights: Rights | None = None) -> Client:
-        return Client(self, node, Session() if rights is None else Limited(rights))
+        """A client with these rights; without any, one that the broker's security treats as it does strangers."""
+        session = self.security.new_session() if rights is None else Limited(rights)
+        session.opened("127.0.0.1", None)
+        return Client(self, node, session)
 
 
 class Client:
@@ -112,6 +121,7 @@ class Client:
         self.peer_port = 40_000
         self.share = Share("the client")
         self.commits = CommitMemory()
+        self.max_frame_bytes = session.max_frame_bytes
         self.is_open = True
         # Why it was closed.
         self.closed = ""
@@ -159,6 +169,9 @@ class Client:
         self.contexts.remove(context)
         if self.is_open and size:
             self._answers.append(b"".join(pieces))
+
+    def allow_frames_of(self, max_bytes: int) -> None:
+        self.max_frame_bytes = max_bytes
 
     def close(self, reason: str, *, level: int = 0) -> None:
         self.closed = reason

@@ -22,7 +22,7 @@ from seamark.wire.protocol.messages import offset_fetch as fetch_api
 from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.capture import CaptureError, exchange
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "raw_offsets.py"
+PROGRAM = Path(__file__).parents[3] / "examples" / "raw_offsets.py"
 T0 = TopicPartition("orders", 0)
 
 

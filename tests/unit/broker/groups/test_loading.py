@@ -12,7 +12,7 @@ from seamark.storage.errors import CorruptBatch
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import Record, encode_batch
 from tests.support.hostile_batches import batch
-from tests.unit.broker.group_harness import World, codes
+from tests.unit.broker.groups.group_harness import World, codes
 
 
 def fetch_error(world: World, group: str, node: int = 0) -> ErrorCode:

@@ -19,9 +19,9 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
 from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from tests.broker.api.test_configs import SET, TOPIC, alter, describe
+from tests.broker.log.test_syncing import COMMIT, wait_for_commit
 from tests.broker.test_command import PROGRAM, bootstrap_of
-from tests.broker.test_configs import SET, TOPIC, alter, describe
-from tests.broker.test_syncing import COMMIT, wait_for_commit
 from tests.support.broker_driver import Client, batch_of, fetch_request, fresh_name, read_records
 from tests.support.capture import Wire
 

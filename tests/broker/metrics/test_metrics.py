@@ -29,7 +29,7 @@ from seamark.wire.protocol.messages.join_group import JoinGroupRequestProtocol
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.support.capture import Wire
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "broker-metrics.md"
 M6 = ["NumOffsets", "NumGroups", "NumGroupsPreparingRebalance", "NumGroupsCompletingRebalance", "NumGroupsStable",
       "NumGroupsDead", "NumGroupsEmpty"]  # fmt: skip
 M7 = [f"{what}-{unit}" for what in ("offset-commit", "offset-expiration", "offset-deletion",
@@ -130,7 +130,7 @@ def test_the_document_has_the_table_as_it_is():
 
 
 def test_the_document_names_events_that_the_coordinator_has():
-    coordinator = Path(__file__).parents[2] / "src" / "seamark" / "coordinator"
+    coordinator = Path(__file__).parents[3] / "src" / "seamark" / "coordinator"
     source = "".join(path.read_text() for path in coordinator.rglob("*.py"))
     events = re.findall(r"^\| `([a-z_]+)` \| (?:a |members|the )", DOCUMENT.read_text(), re.MULTILINE)
     assert len(events) == 7

@@ -11,7 +11,7 @@ from benchmarks.hostile_parts import batches
 from seamark.broker.api.produce_rules import NobodyWaits, check_head, check_records
 from seamark.broker.sharing.reading_thread import OneAtATime, Reading
 from seamark.wire.records.compression import LARGE_BYTES, Codec
-from tests.unit.broker.group_harness import World
+from tests.unit.broker.groups.group_harness import World
 
 
 def checking(unfolding: OneAtATime, wanted: list[bool]) -> Any:

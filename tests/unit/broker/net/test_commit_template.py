@@ -20,7 +20,7 @@ from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.unit.broker.group_harness import finished
+from tests.unit.broker.groups.group_harness import finished
 
 ENDPOINT = load_endpoints()[8]
 VERSIONS = range(1, 10)

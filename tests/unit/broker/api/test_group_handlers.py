@@ -28,7 +28,7 @@ from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.error_codes import ErrorCode
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
 from tests.conformance.differential.script import build, plain
-from tests.unit.broker.handler_harness import Served
+from tests.unit.broker.api.handler_harness import Served
 
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

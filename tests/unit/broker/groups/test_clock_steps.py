@@ -6,7 +6,7 @@ import pytest
 
 from seamark.coordinator.commands import DescribeGroups, Heartbeat
 from seamark.wire.protocol.error_codes import ErrorCode
-from tests.unit.broker.group_harness import World, codes
+from tests.unit.broker.groups.group_harness import World, codes
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -23,7 +23,7 @@ from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import scan_batches
-from tests.unit.broker.group_harness import Asker, World, codes
+from tests.unit.broker.groups.group_harness import Asker, World, codes
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, De
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
 from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from seamark.wire.schema.schema import ZERO_UUID
-from tests.unit.broker.handler_harness import Client, Served
+from tests.unit.broker.api.handler_harness import Client, Served
 
 CLUSTER = ("CREATE", "CLUSTER", "kafka-cluster")
 

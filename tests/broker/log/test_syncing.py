@@ -24,7 +24,7 @@ from seamark.wire.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.support.broker_driver import Client, batch_of, produce_request
-from tests.unit.broker.group_harness import ManualClock, ManualTimers
+from tests.unit.broker.groups.group_harness import ManualClock, ManualTimers
 
 COMMIT = OffsetCommitRequest(
     group_id="g",

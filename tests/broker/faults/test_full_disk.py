@@ -16,7 +16,7 @@ from seamark.wire.protocol.messages.delete_records import (
 from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from seamark.wire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.test_disk_while_running import BROKER, STORAGE_ERROR, TOPIC, alter, config, create_rule, rules
+from tests.broker.log.test_disk_while_running import BROKER, STORAGE_ERROR, TOPIC, alter, config, create_rule, rules
 from tests.support.broker_driver import Client, batch_of
 
 
