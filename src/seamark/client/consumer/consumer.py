@@ -95,7 +95,7 @@ class Consumer(ConsumerFacade):
         with self._guard:
             metrics.poll_started(now_ms())
             try:
-                records = self._calls.take_now(most) or self._run(self._calls.poll(Deadline(timeout), most))
+                records = self._calls.take_now(most) or self._run(self._calls.poll(self._poll_deadline(timeout), most))
             finally:
                 metrics.poll_ended(now_ms())
         return records if isinstance(records, list) else list(records)
@@ -107,9 +107,12 @@ class Consumer(ConsumerFacade):
         with self._guard:
             metrics.poll_started(now_ms())
             try:
-                return self._run(self._calls.poll_columns(Deadline(timeout), most))
+                return self._run(self._calls.poll_columns(self._poll_deadline(timeout), most))
             finally:
                 metrics.poll_ended(now_ms())
+
+    def _poll_deadline(self, timeout: float) -> Deadline:
+        return Deadline(timeout)
 
     def fetch_columns(self, partition: TopicPartition, start: int, end: int, **options: Any) -> Iterator[Any]:
         """The records from ``start`` up to but not including ``end`` as pyarrow.RecordBatches, each record once.

@@ -214,8 +214,15 @@ class ConsumerCore:
         self._settle(now_ms)
         return commit
 
-    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int, *, is_told: bool = False) -> Commit:
-        commit = self.commits.start_async(offsets, now_ms, is_told=is_told)
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        now_ms: int,
+        *,
+        is_told: bool = False,
+        on_done: Callable[[Commit, int], None] | None = None,
+    ) -> Commit:
+        commit = self.commits.start_async(offsets, now_ms, is_told=is_told, on_done=on_done)
         self._settle(now_ms)
         return commit
 

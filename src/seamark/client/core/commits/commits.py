@@ -120,11 +120,20 @@ class Commits:
         self._begin(commit, now_ms)
         return commit
 
-    def start_async(self, offsets: Offsets, now_ms: int, *, is_told: bool = False) -> Commit:
-        """A commit that is sent once and reported by ``finished``."""
+    def start_async(
+        self,
+        offsets: Offsets,
+        now_ms: int,
+        *,
+        is_told: bool = False,
+        on_done: Callable[[Commit, int], None] | None = None,
+    ) -> Commit:
+        """A commit that is sent once and reported by ``finished``, or by ``on_done`` the moment it ends."""
         commit = Commit(offsets, None, now_ms)
         commit.is_told = is_told
-        self._unreported.append(commit)
+        commit.on_done = on_done
+        if on_done is None:
+            self._unreported.append(commit)
         self._begin(commit, now_ms)
         return commit
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seamark.errors import ConfigError
-from seamark.parallel.core.retries import (
+from seamark.parallel.core.outcomes import (
     FailureRatio,
     ParkRecord,
     RetryQueue,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seamark.parallel.run.interpreter import tuned
+from seamark.parallel.run.process import relaxed_gc
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _as_it_was() -> Iterator[None]:
 
 
 def test_the_collector_looks_less_often_while_a_consumer_runs() -> None:
-    with tuned(for_a_loop=False):
+    with relaxed_gc(for_a_loop=False):
         assert gc.get_threshold() == (10_000, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
 
@@ -29,20 +29,20 @@ def test_the_collector_looks_less_often_while_a_consumer_runs() -> None:
 def test_a_threshold_that_the_program_has_set_is_left_alone() -> None:
     for chosen in ((50_000, 5, 5), (0, 10, 10)):
         gc.set_threshold(*chosen)
-        with tuned(for_a_loop=False):
+        with relaxed_gc(for_a_loop=False):
             assert gc.get_threshold() == chosen
         assert gc.get_threshold() == chosen
 
 
 def test_a_threshold_that_is_set_while_a_consumer_runs_stays() -> None:
-    with tuned(for_a_loop=False):
+    with relaxed_gc(for_a_loop=False):
         gc.set_threshold(1_234, 10, 10)
     assert gc.get_threshold() == (1_234, 10, 10)
 
 
 def test_the_last_of_several_consumers_gives_everything_back() -> None:
     switch = sys.getswitchinterval()
-    first, second = tuned(for_a_loop=True), tuned(for_a_loop=False)
+    first, second = relaxed_gc(for_a_loop=True), relaxed_gc(for_a_loop=False)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -54,7 +54,7 @@ def test_the_last_of_several_consumers_gives_everything_back() -> None:
 
 def test_threads_take_turns_more_often_only_beside_a_loop() -> None:
     switch = sys.getswitchinterval()
-    with tuned(for_a_loop=False):
+    with relaxed_gc(for_a_loop=False):
         assert sys.getswitchinterval() == switch
-    with tuned(for_a_loop=True):
+    with relaxed_gc(for_a_loop=True):
         assert sys.getswitchinterval() < switch

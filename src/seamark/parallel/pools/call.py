@@ -1,4 +1,4 @@
-"""How a handler is called: where it runs, and what it is given.
+"""How a handler is called: where it runs, what it is given, and at which line it stands.
 
 A record comes out of the port as bytes; keys and values are made for the handler alone, so a record that cannot be read
 fails as its handler would, and is retried, parked or written to the dead-letter topic as it came.
@@ -6,12 +6,14 @@ fails as its handler would, and is retried, parked or written to the dead-letter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sysconfig
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from types import FrameType
 from typing import Any, Literal
 
 from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel.core.handler_kinds import is_async, never_runs
-from seamark.parallel.core.work import Work
+from seamark.parallel.core.work import InFlightRecord
 from seamark.parallel.settings import Batch
 
 Handler = Callable[[Any], Any]
@@ -49,7 +51,7 @@ def where_to_run(handler: Handler, run_in: str) -> Literal["threads", "loop", "p
         raise ConfigError("run_in", run_in, f"is not one of {', '.join(RUN_IN)}")
     if is_async(handler):
         if run_in in ("threads", "processes"):
-            raise ConfigError("run_in", run_in, "does not go with an async handler, which runs on a loop")
+            raise ConfigError("run_in", run_in, "is not supported for an async handler, which runs on an event loop")
         return "loop"
     return "threads" if run_in == "auto" else run_in  # type: ignore[return-value]
 
@@ -81,7 +83,7 @@ class Argument:
     def has_deserializers(self) -> bool:
         return self._key is not None or self._value is not None
 
-    def of_works(self, works: Sequence[Work]) -> Any:
+    def of_works(self, works: Sequence[InFlightRecord]) -> Any:
         if self._is_arrow:
             from seamark.parallel.core.columns import batch_of_works
 
@@ -125,3 +127,39 @@ def _check_deserializer(option: str, deserializer: Deserializer) -> None:
     reason = "is async: a deserializer returns the value itself" if is_async(deserializer) else never_runs(deserializer)
     if reason is not None:
         raise ConfigError(option, deserializer, reason)
+
+
+_LIBRARY = sysconfig.get_path("stdlib")
+
+
+def line_of_thread(frame: FrameType) -> str | None:
+    """``frame`` is the innermost of a thread."""
+    frames = []
+    step: FrameType | None = frame
+    while step is not None:
+        frames.append(step)
+        step = step.f_back
+    return _line_of(frames)
+
+
+def line_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> str | None:
+    """Where it waits."""
+    frames: list[FrameType] = []
+    step: Any = coroutine
+    while step is not None:
+        frame = getattr(step, "cr_frame", None) or getattr(step, "gi_frame", None)
+        if frame is not None:
+            frames.insert(0, frame)
+        step = getattr(step, "cr_await", None) or getattr(step, "gi_yieldfrom", None)
+    return _line_of(frames)
+
+
+def _line_of(frames: Iterable[FrameType]) -> str | None:
+    """The first of the frames, innermost first, that is not the standard library's."""
+    innermost = None
+    for frame in frames:
+        code = frame.f_code
+        innermost = innermost or f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+        if not code.co_filename.startswith(_LIBRARY) or "site-packages" in code.co_filename:
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+    return innermost

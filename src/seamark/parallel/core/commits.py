@@ -1,7 +1,9 @@
-"""Commits under way: which decisions were sent with which ticket, what their answers mean, and when to give up.
+"""Commits: when one is due, which decisions were sent with which ticket, what the answer means, and when to give up.
 
-One periodic commit is under way at a time, so that an older one can never overtake a newer one. A refused commit is
-said again by the next run; commits that fail for too long stop the consumer, which would else work on in vain.
+A commit is due after an interval or a number of records. One periodic commit is under way at a time, so that an older
+one can never overtake a newer one. A refused commit is said again by the next run; commits that fail for too long stop
+the consumer, which would else work on in vain. A committer that cannot compute stops it too: one that looks quiet and
+is broken loses work or repeats it without anyone knowing.
 """
 
 from __future__ import annotations
@@ -10,10 +12,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from seamark.parallel.core.actions import CommitOffsets, StopReason
-from seamark.parallel.core.commit_schedule import CommitDue
 from seamark.parallel.core.committer import Decision, OffsetCommitter
 from seamark.parallel.core.ports import MetadataTooLong, ToCommit
+from seamark.parallel.core.work import CommitOffsets, StopReason
 from seamark.parallel.settings import Commit
 from seamark.topic_partition import TopicPartition
 
@@ -71,7 +72,7 @@ class CommitTickets:
         return math.inf if self._under_way else self._due.next_at()
 
     def make(self, now: float, *, must_wait: bool = False) -> CommitOffsets | None:
-        """Run the committer; None if there is nothing new to say. Raises BrokenPromise if it cannot compute."""
+        """Run the committer; None if there is nothing new to say. Raises InvariantViolation if it cannot compute."""
         self._due.committed(now)
         news = [decision for decision in self._committer.run() if not decision.is_repeat]
         if not news:
@@ -79,7 +80,9 @@ class CommitTickets:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._under_way[ticket] = news
-        offsets = {each.key: ToCommit(each.offset, each.metadata, each.leader_epoch) for each in news}
+        offsets = {
+            decision.key: ToCommit(decision.offset, decision.metadata, decision.leader_epoch) for decision in news
+        }
         return CommitOffsets(ticket, offsets, must_wait)
 
     def finished(
@@ -114,3 +117,27 @@ class CommitTickets:
         return StopReason(
             f"no commit was accepted for {seconds:.0f} s, the last error for {bad[0].key}: {error}", error
         )
+
+
+class CommitDue:
+    """Whether a commit is due by the policy. ``records`` counts what ended since the last one."""
+
+    __slots__ = ("_last", "_policy", "records")
+
+    def __init__(self, policy: Commit, now: float) -> None:
+        self._policy = policy
+        self._last = now
+        self.records = 0
+
+    def is_due(self, now: float) -> bool:
+        if self._policy.records is not None and self.records >= self._policy.records:
+            return True
+        return now - self._last >= self._policy.interval
+
+    def next_at(self) -> float:
+        """When the interval ends."""
+        return self._last + self._policy.interval
+
+    def committed(self, now: float) -> None:
+        self._last = now
+        self.records = 0
