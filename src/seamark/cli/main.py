@@ -18,7 +18,7 @@ from seamark.cli.show.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError, UsageError
 
 COMMANDS = {
-    "quickstart": Listed("quickstart_command", "See everything at work, in a minute or two."),
+    "quickstart": Listed("quickstart_command", "Run a demo of everything, in a minute or two."),
     "broker": Listed("broker_command", "Run a Kafka broker without Java."),
     "dashboard": Listed("dashboard_command", "See groups, lag and topics in a browser."),
     "exporter": Listed("exporter_command", "Serve the lag of groups to Prometheus."),

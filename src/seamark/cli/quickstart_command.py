@@ -40,7 +40,7 @@ def quickstart(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """See everything at work, in a minute or two.
+    """Run a demo of everything, in a minute or two.
 
     A broker, consumers, a Spark query and an audit. Java is needed for the last two; nothing is left but the files in
     --out.

@@ -96,8 +96,8 @@ class Audit:
         from seamark.spark.lake.fill.job import run
 
         if self.source == "topic":
-            _say("looking at the groups and their logs")
-            self._told(run(spark, self.lake, source="sampler", config=self.config, commits=False), "look")
+            _say("sampling groups and logs")
+            self._told(run(spark, self.lake, source="sampler", config=self.config, commits=False), "sample")
             _say(f"reading __consumer_offsets into {self.lake}")
             try:
                 self._told(run(spark, self.lake, source="topic", config=self.config), "records")
@@ -105,14 +105,14 @@ class Audit:
                 raise SeamarkError(f"{refused}: give --source sampler") from None
         elif self.source == "sampler":
             _say(f"asking the coordinators, into {self.lake}")
-            self._told(run(spark, self.lake, source="sampler", config=self.config), "look")
+            self._told(run(spark, self.lake, source="sampler", config=self.config), "sample")
         else:
             _say(f"reading {self.source} into {self.lake}")
             self._told(run(spark, self.lake, source=self.source, config=self.config), "records")
 
     def _told(self, summary: Any, what: str) -> None:
         rows = ", ".join(f"{table} {count}" for table, count in sorted(summary.rows.items()) if count)
-        count = "looked" if what == "look" else counted(summary.records, "new record")
+        count = "sampled" if what == "sample" else counted(summary.records, "new record")
         _say(f"{count} in {duration_text(summary.seconds)}, rows: {rows or 'none'}")
 
     def _show(self, spark: SparkSession, lake: Any) -> None:
