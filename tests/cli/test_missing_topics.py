@@ -33,7 +33,7 @@ def test_produce_says_what_it_waits_for_and_ends_with_what_to_do(run):
     assert ran.err.splitlines() == [
         "seamark: there is no topic 'ghost' yet; waiting up to 1.2 s for it",
         "0 records stored in topic 'ghost'",
-        "seamark: there is no topic 'ghost', and none was created within 1.2 s: make it with seamark topics create",
+        "seamark: topic 'ghost' does not exist and was not created within 1.2 s: create it with seamark topics create",
     ]
 
 
@@ -73,7 +73,7 @@ def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
     monkeypatch.setattr("sys.stdin", typed)
     strict_broker.create_topic("typed")
     ran = run("produce", "typed")
-    assert (ran.code, ran.err) == (0, "each line is a record; Ctrl-D ends\n2 records stored in topic 'typed'\n")
+    assert (ran.code, ran.err) == (0, "enter one record per line; Ctrl-D ends the input\n2 records stored in topic 'typed'\n")
 
 
 def test_records_that_nobody_acknowledges_are_waited_for_aloud(run, strict_broker, monkeypatch):

@@ -161,7 +161,7 @@ def test_a_host_that_is_no_name_is_refused(name):
 
 @pytest.mark.parametrize("name", ["*", "*.example.org", "board.*"])
 def test_a_pattern_that_would_let_every_website_in_is_refused(name):
-    with pytest.raises(ConfigError, match="any website could have such a name resolved to this machine"):
+    with pytest.raises(ConfigError, match="any website could resolve such a name to this machine"):
         HttpPages(lambda _: Page(""), allowed_hosts=[name])
 
 

@@ -92,7 +92,7 @@ def test_parameters_are_given_by_name_and_change_what_is_found(spark, tmp_path):
     }
     with pytest.raises(UsageError, match="no parameter 'patience'; there are stall_ms, stop_ms"):
         parameters_from({"patience": "3"})
-    with pytest.raises(UsageError, match="stall_ms is a number, not 'long'"):
+    with pytest.raises(UsageError, match="stall_ms must be a number, got 'long'"):
         parameters_from({"stall_ms": "long"})
     with pytest.raises(UsageError, match="above 0"):
         parameters_from({"stall_ms": "-5"})

@@ -23,4 +23,4 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     "unknown field 'valu'; did you mean 'value'?"
     """
     near = get_close_matches(name, list(known), n=1)
-    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}")
+    return f"unknown {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")

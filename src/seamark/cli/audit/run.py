@@ -64,7 +64,7 @@ class Audit:
                 began = time.monotonic()
                 self._round(spark, parameters, as_json=as_json)
                 left = every - (time.monotonic() - began)
-                _say(f"next look in {duration_text(max(left, 0))}; Ctrl-C ends it")
+                _say(f"next update in {duration_text(max(left, 0))}; Ctrl-C stops")
                 time.sleep(max(left, 0))
 
     def _round(self, spark: SparkSession, parameters: Parameters, *, as_json: bool) -> None:
@@ -102,9 +102,9 @@ class Audit:
             try:
                 self._told(run(spark, self.lake, source="topic", config=self.config), "records")
             except TopicNotReadable as refused:
-                raise SeamarkError(f"{refused}: give --source sampler") from None
+                raise SeamarkError(f"{refused}: use --source sampler") from None
         elif self.source == "sampler":
-            _say(f"asking the coordinators, into {self.lake}")
+            _say(f"sampling the coordinators into {self.lake}")
             self._told(run(spark, self.lake, source="sampler", config=self.config), "sample")
         else:
             _say(f"reading {self.source} into {self.lake}")

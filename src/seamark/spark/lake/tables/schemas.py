@@ -65,7 +65,7 @@ _TABLES: dict[str, _Columns] = {
         ("append_time", _TIME, "when the record was written"),
         ("expire_time", _TIME, "when the commit expires, if the record says so"),
         ("tombstone", _TRUTH, "the offset was deleted: by expiration, by a client, or with its group"),
-        ("done_ahead", _Array(_STRETCH), "offsets done beyond the committed one, end exclusive; null: no done-ahead map"),
+        ("done_ahead", _Array(_STRETCH), "offsets done beyond the committed one, end exclusive; null: no map"),
         ("previous_offset", _LONG, "offset of the previous record of the same group and partition; null: none"),
         ("delta", _LONG, "offset - previous_offset"),
         ("since_previous_ms", _LONG, "commit_time minus that of the previous commit; negative: a clock went backwards"),
