@@ -204,7 +204,7 @@ def test_a_plan_is_refused_when_the_log_moved_past_it_and_so_is_its_undo(seamark
 def test_the_dry_run_of_an_undo_names_only_options_that_it_has(seamark, group):
     assert seamark("groups", "reset", group, "--to", "latest", "--plan", "p.json", "--apply")[0] == 0
     code, _, err = seamark("groups", "undo", "p.json")
-    assert (code, err) == (0, "dry run, nothing was changed; --apply makes the changes\n")
+    assert (code, err) == (0, "dry run, nothing was changed: --apply makes the changes\n")
 
 
 def test_the_dry_run_of_a_plan_that_was_applied_says_that_nothing_is_left(seamark, group):

@@ -158,7 +158,7 @@ def delete(
             count = sum((log.log_end or 0) - (log.log_start or 0) for log in logs)
             held = f"{counted(count, 'offset')} in {counted(len(topic.partitions), 'partition')}"
             typer.echo(f"topic {name!r} would be deleted, with {held}")
-        say("dry run, nothing was changed; --apply makes the changes")
+        say("dry run, nothing was changed: --apply makes the changes")
 
 
 def config_(

@@ -179,7 +179,7 @@ def apply_plan(
 ) -> int:
     """Put the letters back and remember it in ``group``, of which ``member`` is the only one; how many were.
 
-    ``on_chunk`` is told how many were put back so far, and whether all of them are remembered.
+    ``on_chunk`` is called with how many were put back so far, and whether all of them are remembered.
     """
     done: list[Letter] = []
     for start in range(0, len(plan.chosen), _CHUNK):

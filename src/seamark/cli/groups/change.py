@@ -254,7 +254,7 @@ def delete(
     for complaint in complaints:
         say(f"seamark: {complaint}")
     if not apply:
-        say(f"dry run, nothing was changed{'; --apply makes the changes' if done else ''}")
+        say(f"dry run, nothing was changed{': --apply makes the changes' if done else ''}")
     if complaints:
         raise typer.Exit(1)
 

@@ -140,8 +140,8 @@ def consume(
 ) -> None:
     """Read records.
 
-    Without --follow it stops at the end of the log at its start. A batch that is damaged, or that would take too much
-    memory, stops it; --skip-unreadable skips the batch.
+    Without --follow it stops at what was the end of the log when it started. A batch that is damaged, or that would
+    take too much memory, stops it; --skip-unreadable skips the batch.
 
     \b
     Examples:
