@@ -73,7 +73,10 @@ def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
     monkeypatch.setattr("sys.stdin", typed)
     strict_broker.create_topic("typed")
     ran = run("produce", "typed")
-    assert (ran.code, ran.err) == (0, "enter one record per line; Ctrl-D ends the input\n2 records stored in topic 'typed'\n")
+    assert (ran.code, ran.err) == (
+        0,
+        "enter one record per line; Ctrl-D ends the input\n2 records stored in topic 'typed'\n",
+    )
 
 
 def test_records_that_nobody_acknowledges_are_waited_for_aloud(run, strict_broker, monkeypatch):

@@ -394,7 +394,7 @@ def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group,
         (["groups", "list", "--sort", "colour"], "is not one of"),
         (
             ["groups", "export", "{group}", "--out", "no/such/directory"],
-            "--out no/such/directory: it cannot be written",
+            "--out no/such/directory: cannot be written",
         ),
         (["audit", "--out", "{file}"], "not a directory"),
         (["dashboard", "--listen", "nonsense"], "--listen nonsense: must be HOST:PORT"),

@@ -99,7 +99,7 @@ def test_a_member_goes_on_behind_what_an_earlier_call_wrote_out(seamark, topic, 
         (["produce", "t", "--as", "xml"], "is not one of"),
         (["produce", "t", "--file", "not-there"], "cannot be read"),
         (["consume", "t", "--key", "("], "not a regular expression"),
-        (["consume", "t", "--group", "g", "--from", "offset:3"], "leave out"),
+        (["consume", "t", "--group", "g", "--from", "offset:3"], "cannot be combined with --partition or --from"),
         (["topics", "create", "t", "--set", "x"], "KEY=VALUE"),
     ],
 )

@@ -42,7 +42,7 @@ def test_lines_say_when_a_step_begins_and_how_it_ended():
     assert first == "billing   processing (100) ..."
     assert "".join(ended).startswith("billing   a sentence that says")
     assert ended[-1].endswith("s)")
-    assert last == "spark     left out: no Java"
+    assert last == "spark     skipped: no Java"
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 

@@ -148,7 +148,9 @@ def test_an_active_group_is_refused_or_left_alone(spark, our_broker, our_admin, 
         eventually(lambda: consumer.poll(0.05) is not None and consumer.assignment(), "an assignment")
         with pytest.raises(Exception) as caught:
             run(stream(spark, our_broker, topic, groupId=group), tmp_path)
-        assert "the group is Stable with 1 member, and Kafka takes commits from nobody" in our_sentence(caught.value)
+        assert "the group is Stable with 1 member, and Kafka accepts commits from members only" in our_sentence(
+            caught.value
+        )
 
         query = run(stream(spark, our_broker, topic, groupId=group, onActiveGroup="warn"), tmp_path / "warn")
 

@@ -35,7 +35,7 @@ AllowOutsideLog = Annotated[
 ]
 _REMEDY = "--clamp uses the nearest end of the log instead, --allow-outside-log sets the offset as it is"
 _REMEDY_OF_A_FILE = (
-    "make the plan again with --clamp to use the nearest end of the log instead, "
+    "make a new plan with --clamp to use the nearest end of the log instead, "
     "or give --allow-outside-log to set the offset as it is"
 )
 

@@ -236,7 +236,7 @@ class _Story:
                 )
             except AuditImpossible as error:
                 self.left_out["audit"] = str(error)
-                step.result = f"left out: {error}"
+                step.result = f"skipped: {error}"
                 return
             self.measured.audited = audited
             step.result = (

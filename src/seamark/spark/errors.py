@@ -67,8 +67,8 @@ class GroupIsActive(SparkSourceError):
 
     def __init__(self, group: str, state: str, members: int) -> None:
         super().__init__(
-            f"groupId={group!r}: the group is {state} with {counted(members, 'member')}, and Kafka takes commits from "
-            "nobody else; stop them, choose another groupId, or set onActiveGroup=warn to run without committing"
+            f"groupId={group!r}: the group is {state} with {counted(members, 'member')}, and Kafka accepts commits "
+            "from members only; stop them, choose another groupId, or set onActiveGroup=warn to run without committing"
         )
         self.values = (group, state, members)
 

@@ -80,7 +80,8 @@ def test_whoever_ticks_the_box_gets_the_nearest_end_and_is_told(changing_browser
     assert 'name="clamp"' in changing_browser.get("/c/main/reset?id=billing").text
     shown = planned(changing_browser, way="shift", value="-60", clamp="yes")
     assert (
-        "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100): the start of the log, 0, is used" in shown.text
+        "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100): the start of the log, 0, is used"
+        in shown.text
     )
     assert "Done and verified" in made(changing_browser, shown).text
     assert committed(cluster) == [0, 40, 40]

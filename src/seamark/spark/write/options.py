@@ -34,8 +34,8 @@ _OF_THE_QUERY = (
 )
 _REFUSED = {"path": "nothing is written to files: call save() or start() without a path"}
 _REFUSED_KAFKA = {
-    "key.serializer": "keys are written as they are: make the column a string or binary",
-    "value.serializer": "values are written as they are: make the column a string or binary",
+    "key.serializer": "keys are written unchanged: cast the column to string or binary",
+    "value.serializer": "values are written unchanged: cast the column to string or binary",
     "interceptor.classes": "interceptors are Java classes and are not supported",
 }
 
