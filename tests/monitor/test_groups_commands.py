@@ -188,7 +188,7 @@ def test_a_plan_is_refused_when_the_log_moved_past_it_and_so_is_its_undo(seamark
     for more in ((), ("--apply",)):
         code, _, err = seamark("groups", "reset", "--plan", "back.json", *more)
         assert (code, f"{first}: offset 1 is 4 offsets before the start of the log (5 to 10)" in err) == (1, True)
-        assert "make the plan again with --clamp" in err
+        assert "make a new plan with --clamp" in err
     code, _, err = seamark("groups", "reset", "--plan", "back.json", "--clamp")
     assert (code, "--clamp needs --to" in err) == (2, True)
     assert committed(admin, group) == {0: 4, 1: 6}

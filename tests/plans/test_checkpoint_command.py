@@ -199,7 +199,7 @@ def test_offsets_outside_the_log_are_refused_unless_allowed(seamark, kafka_like,
     # A plan that is refused leaves no file that the next attempt would stumble over.
     assert list(tmp_path.glob("seamark-plan-*.json")) == []
     clamped = seamark(*to_group, "--clamp")
-    assert (clamped.code, "the end is used, 10" in clamped.err) == (0, True)
+    assert (clamped.code, "the end of the log, 10, is used" in clamped.err) == (0, True)
     assert committed(admin, group)[TopicPartition(topic, 1)].offset == 10
     assert seamark(*to_group, "--allow-outside-log").code == 0
     assert committed(admin, group)[TopicPartition(topic, 1)].offset == 99

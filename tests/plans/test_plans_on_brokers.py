@@ -158,7 +158,7 @@ def test_a_plan_for_another_cluster_or_another_topic_of_the_name_is_refused(kafk
         apply(admin, dataclasses.replace(plan, cluster_id="elsewhere"))
     # Brokers of 2.4 know no topic ids.
     if kafka_like.name != "seamark-2.4":
-        with pytest.raises(TopicChanged, match="made anew"):
+        with pytest.raises(TopicChanged, match="recreated"):
             apply(admin, dataclasses.replace(plan, topic_ids={topic: "ab" * 16}))
     assert committed(admin, group)[at(topic)[0]].offset == 4
 

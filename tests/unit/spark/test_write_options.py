@@ -40,7 +40,7 @@ def test_a_partitioner_can_be_chosen(option):
         (SERVERS | {"subscribe": "t"}, "subscribe: .*is an option for reading"),
         (SERVERS | {"includeheaders": "true"}, "includeHeaders: .*is an option for reading"),
         (SERVERS | {"path": "/x"}, "without a path"),
-        (SERVERS | {"kafka.key.serializer": "x"}, "kafka.key.serializer: .*make the column a string or binary"),
+        (SERVERS | {"kafka.key.serializer": "x"}, "kafka.key.serializer: .*cast the column to string or binary"),
         (SERVERS | {"kafka.linger": "5"}, r"kafka\.linger: .*did you mean 'linger.ms'"),
         (SERVERS | {"kafka.acks": "some"}, r"kafka\.acks='some'"),
         (SERVERS | {"partitioner": "x", "kafka.partitioner.class": "y"}, "is given as well"),
