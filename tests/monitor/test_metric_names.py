@@ -106,7 +106,7 @@ def test_every_part_that_makes_metrics_is_looked_at(expositions):
         if re.search(r"^(?!.*def ).*\b(Family|exposition)\(", path.read_text(), re.MULTILINE)
     } - {"prometheus_text", "client/metrics_text"}
     assert makers == {
-        "broker/metrics/collection",
+        "broker/metrics/collect",
         "client/consumer/handle",
         "client/producer/handle",
         "monitor/exposition",

@@ -112,8 +112,8 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
     yield Finding(
         "slow drain", history.group, history.topic, history.partition, start.at_ms, None,
         f"{history.topic}-{history.partition} is {counted(lag, 'record')} behind,"
-        f" reads {read / seconds:.0f} records/s while"
-        f" {written / seconds:.0f} records/s are written, and will catch up {when}",
+        f" reads {read / seconds:.0f} per second while"
+        f" {written / seconds:.0f} per second are written, and will catch up {when}",
         "Add members, up to the number of partitions, or process records in parallel.",
         lag, {"read_per_second": read / seconds, "written_per_second": written / seconds},
     )  # fmt: skip
