@@ -201,7 +201,7 @@ def test_other_partition_counts_and_unequal_logs_are_a_problem(clusters, admins,
     group = fresh_name("group")
     admins[0].alter_group_offsets(group, {TopicPartition(topic, 0): 12}).raise_if_failed()
     _, rows = move(group)
-    assert "another number of partitions" in rows[0]["problem"]
+    assert "different number of partitions" in rows[0]["problem"]
 
 
 def test_an_active_target_group_is_named(clusters, admins, topic, move, fresh_name):

@@ -138,19 +138,19 @@ function showGroup(place) {
   const heat = group.shown.filter((row) => row[P.commit_points]).map((row) => ({
     name: partitionName(row), short: report.topics.length > 1 ? shortName(row) : `partition ${row[P.partition]}`, values: row[P.commit_points],
   }));
-  if (heat.length) parts.push(make("h2", {}, "Commits over time, by partition"), ...heatMap(`Commits of ${group.name} over time, ${countText(group.commits)} in all`, heat));
+  if (heat.length) parts.push(make("h2", {}, "Commits over time, by partition"), ...heatMap(`Commits of ${group.name} over time, ${countText(group.commits)} in total`, heat));
   if (group.read_points && sum(group.read_points)) {
     const read = { name: `read in ${stepText()}`, values: group.read_points, look: "s0" };
-    parts.push(make("h2", {}, `Records read over time, per ${stepText()}`), lineChart(`Records that ${group.name} read over time, ${countText(group.read)} in all`, [read], []));
+    parts.push(make("h2", {}, `Records read over time, per ${stepText()}`), lineChart(`Records that ${group.name} read over time, ${countText(group.read)} in total`, [read], []));
   }
   if (group.rebalance_marks.length) {
     const count = `${countText(group.rebalances)} rebalances`;
     parts.push(make("h2", {}, "Members and rebalances"), rebalanceChart(`Members of ${group.name} over time, ${count}`, group.rebalance_marks));
     const left = group.rebalances - group.rebalance_marks.length;
-    parts.push(make("p", { class: "quiet" }, left > 0 ? `The last ${group.rebalance_marks.length} of ${count}.` : `${count}.`, " A red mark: somebody left; a green one: only joined."));
+    parts.push(make("p", { class: "quiet" }, left > 0 ? `The last ${group.rebalance_marks.length} of ${count}.` : `${count}.`, " Red marks: members left; green marks: members only joined."));
   }
   const skew = skewRows(group);
-  if (skew.rows.length > 1) parts.push(make("h2", {}, `How the work is spread: records ${skew.what}`), bars(`Records ${skew.what} per partition of ${group.name}`, skew.rows));
+  if (skew.rows.length > 1) parts.push(make("h2", {}, `Distribution of work: records ${skew.what}`), bars(`Records ${skew.what} per partition of ${group.name}`, skew.rows));
   if (group.shown.length) parts.push(make("h2", {}, "Partitions"), make("p", { class: "quiet" }, SUMS), make("div", { class: "wide" }, partitionTable(group)));
   if (missing > 0) parts.push(make("p", { class: "quiet" }, `${countText(missing)} partitions with less lag are not shown.`));
   view.replaceChildren(...parts);
