@@ -121,7 +121,7 @@ def test_the_filter_the_order_and_the_pages_are_the_servers(page):
 def test_a_group_beyond_the_end_and_a_blocked_record_are_explained(page, picture):
     filtered(page, "beyond")
     page.get_by_role("link", name="beyond", exact=True).click()
-    page.get_by_text("the committed offset is 800 beyond the log's end: the topic was made anew").wait_for()
+    page.get_by_text("the committed offset is 800 beyond the log's end: the topic was recreated").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("g")
     page.wait_for_url("**/groups")

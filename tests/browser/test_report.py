@@ -108,7 +108,7 @@ def test_a_group_shows_its_charts_and_they_can_be_read(open_report):
         "Lag over time",
         "Commits over time",
         "Members and rebalances",
-        "How the work is",
+        "Distribution of work",
         "Partitions",
     ):
         assert page.get_by_role("heading", name=heading).count() >= 1, heading

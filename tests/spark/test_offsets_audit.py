@@ -143,7 +143,7 @@ def test_a_group_is_reset_to_where_the_lake_remembers_it_even_after_its_offsets_
         (("audit", "as-of", "yesterday", "--lake", "."), "'yesterday' is not a time"),
         (("audit", "diff", "2026-01-01", "2026-01-02", "--lake", "nowhere"), "nowhere is not a lake"),
         (("audit", "--out", "lake", "--source", "logs", "--follow"), "do not change"),
-        (("audit", "--out", "lake", "--source", "logs", "--rule", "patience=3"), "no parameter 'patience'"),
+        (("audit", "--out", "lake", "--source", "logs", "--rule", "patience=3"), "unknown rule parameter 'patience'"),
         (("audit", "--out", "lake", "--source", "logs", "--every", "soon"), "not a duration"),
         (("groups", "reset", "g", "--to", "lake:2026-01-01", "--bootstrap", "x:1"), "needs --lake DIR"),
     ],

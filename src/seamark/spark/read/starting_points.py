@@ -71,7 +71,7 @@ def offsets_point(option: str, text: str, words: tuple[Word, ...], *, forbidden:
         if word == known:
             return AtWord(known)
     if not text.strip().startswith("{"):
-        raise ConfigError(option, text, f"is {', '.join(words)} or a JSON object of offsets")
+        raise ConfigError(option, text, f"must be {', '.join(words)} or a JSON object of offsets")
     offsets = _numbers(option, text, least=EARLIEST)
     for partition, offset in offsets.items():
         if offset == forbidden:
