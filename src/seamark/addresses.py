@@ -34,9 +34,7 @@ def parse_address(option: str, text: str) -> Address:
     if is_bracketed:
         host = host[1:-1]
     if not host:
-        raise ConfigError(
-            option, shortened(text), "must be HOST:PORT; use 0.0.0.0 for all addresses of this machine"
-        )
+        raise ConfigError(option, shortened(text), "must be HOST:PORT; use 0.0.0.0 for all addresses of this machine")
     return Address(host, int(port))
 
 

@@ -153,7 +153,10 @@ def our_admin_offset(number):
         ({"subscrib": "a"}, "subscrib: is not an option of this source; did you mean 'subscribe'?"),
         ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix: not supported: groups are not generated"),
         ({"subscribe": "T", "kafka.bootstrap.server": "x"}, "kafka.bootstrap.server: is not a key of this client"),
-        ({"subscribe": "T", "startingOffsets": "soon"}, "startingOffsets='soon': must be earliest, latest, group or a JSON"),
+        (
+            {"subscribe": "T", "startingOffsets": "soon"},
+            "startingOffsets='soon': must be earliest, latest, group or a JSON",
+        ),
         ({"subscribe": "T", "startingOffsets": '{"T": {"0": '}, "is not JSON (Expecting value"),
         ({"subscribe": "T", "startingOffsets": "latest"}, "a batch query from the latest offset would read nothing"),
         ({"subscribe": "T", "startingOffsets": '{"T": {"0": 5}}'}, "T-1 is missing; every partition of the query"),

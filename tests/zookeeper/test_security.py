@@ -62,7 +62,11 @@ def test_offsets_are_written_and_read_over_tls_by_who_signs_in(zookeeper_secured
 @pytest.mark.parametrize(
     ("change", "kind", "said"),
     [
-        ({"sasl": {"mechanism": "DIGEST-MD5", "username": USER, "password": "no"}}, StoreRefused, "rejected the authentication"),
+        (
+            {"sasl": {"mechanism": "DIGEST-MD5", "username": USER, "password": "no"}},
+            StoreRefused,
+            "rejected the authentication",
+        ),
         ({"sasl": None}, StoreRefused, "SessionClosedRequireSasl"),
         ({"tls": None}, StoreUnavailable, r"no connection within 1 s \(.*broken"),
         ({"tls": {}}, StoreUnavailable, r"no connection within 1 s \(.*CERTIFICATE_VERIFY_FAILED"),
