@@ -397,7 +397,7 @@ def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group,
             "--out no/such/directory: cannot be written",
         ),
         (["audit", "--out", "{file}"], "not a directory"),
-        (["dashboard", "--listen", "nonsense"], "--listen nonsense: must be HOST:PORT"),
+        (["dashboard", "--listen", "nonsense"], "listen='nonsense': must be HOST:PORT"),
     ],
 )
 def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, group, tmp_path, words, sentence):

@@ -169,7 +169,7 @@ def our_admin_offset(number):
         ({"subscribePattern": "no-such.*"}, "subscribePattern='no-such.*': no topic matches"),
         ({"assign": '{"T": [7]}'}, "assign: topic 'T' has no partition 7"),
         ({"subscribe": "T", "maxOffsetsPerTrigger": "7"}, "the option is for streaming queries"),
-        ({"schema": "nope int", "subscribe": "T"}, "schema='nope': unknown column; known:  key, value"),
+        ({"schema": "nope int", "subscribe": "T"}, "schema='nope': unknown column; known: key, value"),
         ({"schema": "value string", "subscribe": "T"}, "schema='value string': value is binary; cast it after load()"),
         ({"schema": "key binary not null", "subscribe": "T"}, "schema='key': can be null"),
     ],
