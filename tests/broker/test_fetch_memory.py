@@ -22,6 +22,9 @@ CROWD = 12
 @pytest.fixture(scope="module")
 def broker():
     with Broker(settings={"fetch.max.bytes": str(LIMIT)}) as running, Client(running.bootstrap) as client:
+        # Connections inherit it: what clients do not read shall lie with the broker, not with the system.
+        for listening in running._server.nodes[0]._servers:
+            listening.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         # More partitions than are read in one turn of the loop, and one.
         for topic, count in (("many", 30), ("one", 1)):
             running.create_topic(topic, count)
