@@ -68,5 +68,5 @@ def list_groups(state: ShardState, command: ListGroups, token: Token, _now_ms: i
 
 
 def _is_visible(state: ShardState, group: Group) -> bool:
-    """A group whose first record is still on its way to the log is not there yet."""
-    return group.has_substance or group.last_ticket not in state.in_flight
+    """A group whose first record is still on its way to the log is not there yet, unless it has had members."""
+    return group.has_substance or group.generation > 0 or group.last_ticket not in state.in_flight

@@ -107,3 +107,17 @@ def test_a_group_whose_first_commit_is_not_stored_is_not_there_yet():
     assert driver.describe().error is ErrorCode.GROUP_ID_NOT_FOUND
     driver.acknowledge()
     assert driver.list_groups() == {"g": "Empty"}
+
+
+# covers: D24, D35
+def test_a_group_whose_last_member_left_before_anything_was_stored_is_seen_empty_at_once():
+    driver = Driver()
+    driver.hold_appends()
+    token = driver.send_join()
+    driver.advance(3_000)
+    member_id = driver.reply(token).member_id
+    assert driver.leave(member_id).members[0].error is ErrorCode.NONE
+    assert driver.describe().state == "Empty"
+    assert driver.list_groups() == {"g": "Empty"}
+    driver.acknowledge()
+    assert driver.describe().state == "Empty"

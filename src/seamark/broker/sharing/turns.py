@@ -213,10 +213,8 @@ class Turns:
 
         It may if it has used little lately, or if nobody else is there to be served.
         """
-        if share.credit <= 0:
-            share.refill(now)
-            if share.credit <= 0 and self._is_with_others(share, now):
-                return None
+        if share.credit <= 0 and not self._may_begin(share, now):
+            return None
         if now - self._sampled_at > _SAMPLE_SECONDS:
             self._sampled_at = now
             self._sample = time.thread_time()
@@ -227,17 +225,16 @@ class Turns:
 
     def admit_short(self, share: Share, now: float) -> bool:
         """As ``begin`` and ``end`` in one, for a request that is known to be short: it is not timed."""
-        if share.credit <= 0:
-            share.refill(now)
-            if share.credit <= 0 and self._is_with_others(share, now):
-                return False
+        if share.credit <= 0 and not self._may_begin(share, now):
+            return False
         share.credit -= _SHORT_SECONDS
-        if share is not self._latest:
-            self._take_note_of(share)
-        self._latest_at = now
-        if share.party:
-            self._party_at = now
+        self._note_served(share, now)
         return True
+
+    def _may_begin(self, share: Share, now: float) -> bool:
+        """Whether one that had used up its credit may begin: by now it has some, or nobody else is there."""
+        share.refill(now)
+        return share.credit > 0 or not self._is_with_others(share, now)
 
     def end(self, share: Share, began: float, mark: float) -> None:
         """The share has been served since ``began``."""
@@ -245,22 +242,22 @@ class Turns:
         now = time.monotonic()
         took = now - began
         share.credit -= took
-        if share is not self._latest:
-            self._take_note_of(share)
-        self._latest_at = now
-        if share.party:
-            self._party_at = now
+        self._note_served(share, now)
         if took > LONG_STEP_SECONDS + FIRST_SECONDS:
             # It may have been the machine that was slow: so much processor time it was at least.
             self._look_at(share, began, time.thread_time() - self._sample - (began - self._sampled_at) - FIRST_SECONDS)
 
-    def _take_note_of(self, share: Share) -> None:
-        """Another share is served than last time."""
-        self._other_at = self._latest_at
-        self._latest = share
-        if share.party and share.party != self._party:
-            self._other_party_at = self._party_at
-            self._party = share.party
+    def _note_served(self, share: Share, now: float) -> None:
+        """Take note of who was served last, and when somebody else was."""
+        if share is not self._latest:
+            self._other_at = self._latest_at
+            self._latest = share
+            if share.party and share.party != self._party:
+                self._other_party_at = self._party_at
+                self._party = share.party
+        self._latest_at = now
+        if share.party:
+            self._party_at = now
 
     def note_first_use(self) -> None:
         """What is being served has not been used before: some of the time goes into getting it ready."""
@@ -364,11 +361,7 @@ class Turns:
                 finally:
                     now = time.monotonic()
                     share.credit -= now - began
-                    if share is not self._latest:
-                        self._take_note_of(share)
-                    self._latest_at = now
-                    if share.party:
-                        self._party_at = now
+                    self._note_served(share, now)
                     if now - ends > LONG_STEP_SECONDS:
                         self._look_at(share, began, time.thread_time() - processor_began - (ends - began))
                     self._make_ready(share)

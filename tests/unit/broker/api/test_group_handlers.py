@@ -155,6 +155,28 @@ def test_a_fetch_of_very_many_partitions_is_asked_for_in_portions(
     assert [topic["name"] for topic in hidden["topics"]] == ["wide"]
 
 
+def test_portions_that_answer_late_keep_their_place(world: Served, monkeypatch: pytest.MonkeyPatch) -> None:  # A32
+    monkeypatch.setattr(offset_fetch, "_PARTITIONS_AT_ONCE", 10)
+    world.create_topic("wide", 25)
+    world.ask(CommitOffsets("g", [("wide", [(each, 100 + each, -1, "") for each in range(25)])]))  # type: ignore[list-item]
+    world.settle()
+    runtime = world.groups[0]
+    submit, held = runtime.submit, []
+    # A portion that waits for stable offsets is answered after those behind it.
+    monkeypatch.setattr(runtime, "submit", lambda command, asker: held.append((command, asker)))
+    client = world.client()
+    client.send(build(api_named("OffsetFetch").request, fetch_fields("g", 7, {"wide": list(range(25))})), 7)
+    world.timers.fire_due()
+    assert len(held) == 3
+    for command, asker in reversed(held):
+        submit(command, asker)
+    world.settle()
+    [topic] = plain(client.answer, 7)["topics"]
+    assert [(each["partition_index"], each["committed_offset"]) for each in topic["partitions"]] == [
+        (each, 100 + each) for each in range(25)
+    ]
+
+
 def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: Served) -> None:  # A32
     answer = ask(world, offset_fetch, 1, set(), **fetch_fields("g", 1, {"t": [0, 1]}))
     [topic] = answer["topics"]

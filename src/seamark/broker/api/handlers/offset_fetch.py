@@ -81,7 +81,7 @@ def _fetch_all(
             yield from _add(merged.setdefault((group_id, False), {}), topics)
     gathering = _Gathering(len(merged), context.reply_value)
     for number, ((group_id, _), wanted) in enumerate(merged.items()):
-        yield from _fetch(node, context, require_stable, wanted, _Part(gathering, number, group_id))
+        yield from _fetch(node, context, require_stable, group_id, wanted, _Place(gathering, number))
         yield
 
 
@@ -97,7 +97,7 @@ def _add(wanted: Wanted, topics: list[OffsetFetchRequestTopic]) -> Generator[Non
 
 
 class _Gathering:
-    """The replies of all groups of a request, in its order."""
+    """Replies in the order in which they were asked for: of all groups of a request, or of all portions of a group."""
 
     __slots__ = ("_answer", "_left", "_replies")
 
@@ -113,77 +113,79 @@ class _Gathering:
             self._answer(self._replies)
 
 
-class _Part:
-    """One group of a request: puts the portions of its reply together, takes out what may not be seen, and adds what
-    was refused before the coordinator.
-    """
+class _Place:
+    """The place of one reply among those that are gathered, as the coordinator's asker."""
 
-    __slots__ = ("_found", "_gathering", "_number", "denied", "group_id", "left", "may_see")
+    __slots__ = ("_gathering", "_number")
 
-    def __init__(self, gathering: _Gathering, number: int, group_id: str) -> None:
+    def __init__(self, gathering: _Gathering, number: int) -> None:
         self._gathering = gathering
         self._number = number
-        self.group_id = group_id
-        # How many portions have no reply yet.
-        self.left = 1
-        self._found = FetchReply(group_id)
-        self.denied: Found = []
-        self.may_see: Callable[[str], bool] | None = None
 
     def reply_value(self, reply: FetchReply) -> None:
-        found = self._found
-        if reply.error is not _NONE:
-            found.error = reply.error
-        may_see, topics = self.may_see, reply.topics
-        if may_see is not None:
-            topics = [each for each in topics if may_see(each[0])]
-        if found.topics and topics and found.topics[-1][0] == topics[0][0]:
-            # A topic of which the last portion had a part.
-            found.topics[-1][1].extend(topics[0][1])
-            topics = topics[1:]
-        found.topics += topics
-        self.left -= 1
-        if not self.left:
-            found.topics = found.topics + self.denied if found.error is _NONE else []
-            self._gathering.put(self._number, found)
+        self._gathering.put(self._number, reply)
+
+
+def _joined(
+    group_id: str, may_see: Callable[[str], bool] | None, denied: Found, replies: list[FetchReply]
+) -> FetchReply:
+    """One reply for a group, of its portions; without what may not be seen, and with what was refused before."""
+    error = next((reply.error for reply in replies if reply.error is not _NONE), _NONE)
+    if error is not _NONE:
+        return FetchReply(group_id, error)
+    topics: Found = []
+    for reply in replies:
+        for name, offsets in reply.topics:
+            if topics and topics[-1][0] == name:
+                # The last portion ended inside this topic.
+                topics[-1][1].extend(offsets)
+            elif may_see is None or may_see(name):
+                topics.append((name, offsets))
+    return FetchReply(group_id, topics=topics + denied)
 
 
 def _fetch(
-    node: Services, context: RequestContext, require_stable: bool, asked: Wanted, part: _Part
+    node: Services, context: RequestContext, require_stable: bool, group_id: str, asked: Wanted, place: _Place
 ) -> Generator[None, None, None]:
-    group_id = part.group_id
-    is_restricted = not context.connection.session.is_unrestricted
-    if is_restricted and not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        part.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        return
-    may_see = partial(context.may, Operation.DESCRIBE, ResourceType.TOPIC)
+    may_see: Callable[[str], bool] | None = None
+    if not context.connection.session.is_unrestricted:
+        if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            place.reply_value(FetchReply(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
+        may_see = partial(context.may, Operation.DESCRIBE, ResourceType.TOPIC)
+    denied: Found = []
+    wanted: list[tuple[str, list[int]]] = []
+    portioned: list[list[tuple[str, list[int]]] | None] = []
     if asked is None:
         stored = node.groups.stored_partitions(group_id)
         if len(stored) <= _PARTITIONS_AT_ONCE:
-            part.may_see = may_see if is_restricted else None
-            node.groups.submit(FetchOffsets(group_id, None, require_stable), part)
-            return
-        asked = {}
-        for topic, partition in stored:
-            asked.setdefault(topic, []).append(partition)
-            yield
-        if is_restricted:
-            part.may_see = may_see
-        is_restricted = False
-    wanted: list[tuple[str, list[int]]] = []
-    for name, partitions in asked.items():
-        if is_restricted and not may_see(name):
-            part.denied.append((name, lazily(_denied, _once(partitions))))
+            portioned = [None]
         else:
-            wanted.append((name, _once(partitions)))
-        yield
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in stored:
+                by_topic.setdefault(topic, []).append(partition)
+                yield
+            wanted = list(by_topic.items())
+    else:
+        for name, partitions in asked.items():
+            if may_see is not None and not may_see(name):
+                denied.append((name, lazily(_denied, _once(partitions))))
+            else:
+                wanted.append((name, _once(partitions)))
+            yield
+        # What is left may be seen.
+        may_see = None
     if context.version == IN_ZOOKEEPER:
-        fetch_from_zookeeper(node, group_id, wanted, part.reply_value)
+        fetch_from_zookeeper(
+            node, group_id, wanted, lambda reply: place.reply_value(_joined(group_id, None, denied, [reply]))
+        )
         return
-    portioned = list(portions(_cut(wanted), _PARTITIONS_AT_ONCE, lambda each: len(each[1]) + 1))
-    part.left = max(1, len(portioned))
-    for portion in portioned or [[]]:
-        node.groups.submit(FetchOffsets(group_id, portion, require_stable), part)
+    portioned = portioned or [*portions(_cut(wanted), _PARTITIONS_AT_ONCE, lambda each: len(each[1]) + 1)] or [[]]
+    gathering = _Gathering(
+        len(portioned), lambda replies: place.reply_value(_joined(group_id, may_see, denied, replies))
+    )
+    for number, portion in enumerate(portioned):
+        node.groups.submit(FetchOffsets(group_id, portion, require_stable), _Place(gathering, number))
         yield
 
 
