@@ -20,15 +20,17 @@ import concurrent.futures.thread
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
+from seamark.client.net.io_thread import IoThread
+from seamark.client.producer.batches import ProducerBatch
+from seamark.client.producer.delivery import DeliveryThread
+from seamark.client.producer.delivery_failures import UntoldFailures
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.client.producer.sender import ProducerSender
 
 log = readable_logger("seamark.client")
 
@@ -39,8 +41,26 @@ _TOLD_AFTER_S = 3.0
 # For letting go of what could not be delivered.
 _SHUT_S = 5.0
 
+
+class Sender(Protocol):
+    """What has to be delivered before the program ends; ``ProducerSender`` says what each of these does."""
+
+    io: IoThread
+    delivery_thread: DeliveryThread
+    failures: UntoldFailures
+    delivery_timeout_s: float
+
+    def unfinished(self) -> Sequence[ProducerBatch]: ...
+
+    def hurry(self) -> None: ...
+
+    def disown(self) -> None: ...
+
+    def shut(self, reason: OperationTimedOut) -> Coroutine[Any, Any, None]: ...
+
+
 # Senders whose producer was not closed. Also keeps those alive whose producer was dropped, until they have delivered.
-unclosed: set[ProducerSender] = set()
+unclosed: set[Sender] = set()
 
 
 def deliver_before_exit() -> None:
@@ -56,7 +76,7 @@ def deliver_before_exit() -> None:
             sender.failures.log_rest()
 
 
-def _deliver(senders: list[ProducerSender]) -> None:
+def _deliver(senders: list[Sender]) -> None:
     for sender in senders:
         sender.hurry()
     waited_for = {sender: sender.unfinished() for sender in senders}
@@ -82,7 +102,7 @@ def _deliver(senders: list[ProducerSender]) -> None:
     _give_up(stuck, "the delivery of records before the end of the program")
 
 
-def _give_up(senders: list[ProducerSender], operation: str) -> None:
+def _give_up(senders: list[Sender], operation: str) -> None:
     for sender in senders:
         if any(not batch.outcome.is_done for batch in sender.unfinished()):
             with contextlib.suppress(TimeoutError, concurrent.futures.TimeoutError):
