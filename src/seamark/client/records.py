@@ -6,7 +6,7 @@ twice as long to make. They are values; nothing in Seamark changes one after it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -21,6 +21,18 @@ _LARGEST_EPOCH = 2**31 - 1
 _LONGEST_METADATA = 2**15 - 1
 
 Headers = tuple[tuple[str, bytes | None], ...]
+
+# What keys and values are after deserializing. A plain ``Record`` is one of anything.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K_co = TypeVarWithDefault("K_co", covariant=True, default=Any)
+    V_co = TypeVarWithDefault("V_co", covariant=True, default=Any)
+else:
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)
+# None, which a key or value of any type may be left out for.
+_NOTHING: Any = None
 
 
 class Offset:
@@ -74,10 +86,11 @@ def _check_metadata(metadata: object) -> None:
         raise UsageError(f"the metadata of an offset has at most {_LONGEST_METADATA} bytes, not {size}")
 
 
-class Record:
+class Record(Generic[K_co, V_co]):
     """One record as a consumer gives it; ``key`` and ``value`` are what the deserializers made.
 
-    ``timestamp_type`` is 0 for the producer's time and 1 for the broker's.
+    Either may be None: there is no key, or the record is a tombstone. ``timestamp_type`` is 0 for the producer's time
+    and 1 for the broker's.
     """
 
     __slots__ = (
@@ -97,8 +110,8 @@ class Record:
         topic: str,
         partition: int,
         offset: int,
-        key: Any = None,
-        value: Any = None,
+        key: K_co = _NOTHING,
+        value: V_co = _NOTHING,
         headers: Headers = (),
         timestamp_ms: int = NO_TIMESTAMP,
         timestamp_type: int = CREATE_TIME,

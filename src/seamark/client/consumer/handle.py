@@ -5,10 +5,11 @@ Everything read here is replaced as a whole by the I/O thread, never changed in 
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.consumer.calls import ConsumerCalls
@@ -16,6 +17,7 @@ from seamark.client.consumer.shell import ConsumerLoop, MakeFetcher
 from seamark.client.consumer.thread_guard import ThreadGuard
 from seamark.client.core import metrics as consumer_metrics
 from seamark.client.core.fetch_port import Fetcher
+from seamark.client.core.listener import NO_LISTENER
 from seamark.client.core.membership.generation import GroupMetadata
 from seamark.client.core.positions.answers import Answer
 from seamark.client.core.subscriptions import read_partition
@@ -28,6 +30,22 @@ from seamark.client.records import LARGEST_OFFSET
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
+
+# What can be subscribed to: a name, names, or a pattern of names.
+Topics = str | Iterable[str] | re.Pattern[str]
+
+# How bytes become a T: a type that there is a deserializer for, or a function. ``K`` and ``V`` are what keys and values
+# become, bytes where nothing is said.
+T = TypeVar("T")
+Reads = type[T] | Callable[[bytes], T]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K = TypeVarWithDefault("K", default=bytes)
+    V = TypeVarWithDefault("V", default=bytes)
+else:
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 # Kafka's own: how long close waits if nothing else is said.
 CLOSE_TIMEOUT_S = 30.0
@@ -45,7 +63,8 @@ def fetch_from_brokers(config: ConsumerConfig, network: NetworkClient, key: Any,
 class ConsumerFacade:
     def __init__(
         self,
-        config: Mapping[str, Any] | None,
+        config_or_topics: Mapping[str, Any] | Topics | None,
+        more_topics: tuple[Topics, ...],
         keywords: Mapping[str, Any],
         *,
         key: Any,
@@ -53,9 +72,13 @@ class ConsumerFacade:
         make_fetcher: MakeFetcher = fetch_from_brokers,
         who: Callable[[], int] = get_ident,
     ) -> None:
+        config, topics = read_arguments(config_or_topics, more_topics)
         self.config = ConsumerConfig.from_options(config, keywords)
         self._io = IoThread.get()
         self._loop = ConsumerLoop(self.config, make_fetcher, key, value)
+        if topics is not None:
+            # On this thread: the I/O thread does not know the consumer before its first call.
+            self._loop.core.subscribe(topics, NO_LISTENER, now_ms())
         self._calls = ConsumerCalls(self._loop)
         self._guard = ThreadGuard(type(self).__name__, who, self._io.check_owner)
         # A consumer that is dropped without being closed must not beat for ever.
@@ -128,6 +151,24 @@ class ConsumerFacade:
 def _abandon(io: IoThread, loop: ConsumerLoop) -> None:
     if io.owner_is_here and io.loop.is_running():
         io.submit(loop.shut())
+
+
+def read_arguments(
+    first: Mapping[str, Any] | Topics | None, others: tuple[Topics, ...]
+) -> tuple[Mapping[str, Any] | None, Topics | None]:
+    """What stands before the keywords of a consumer: Kafka's keys in a mapping, topics to subscribe to, or both."""
+    if first is None or isinstance(first, Mapping):
+        config, topics = first, others
+    else:
+        config, topics = None, (first, *others)
+    # One may be a list or a pattern, as for ``subscribe``; that several are names is checked there.
+    wanted: Any = topics[0] if len(topics) == 1 else topics
+    return config, None if is_empty(wanted) else wanted
+
+
+def is_empty(topics: object) -> bool:
+    """Whether subscribing to this means to read nothing."""
+    return isinstance(topics, list | tuple | set | frozenset) and not topics
 
 
 def read_timestamps(wanted: object) -> dict[TopicPartition, int]:

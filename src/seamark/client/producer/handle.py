@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.config.config import ProducerConfig
@@ -24,7 +24,7 @@ from seamark.client.producer.encoding import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD
 from seamark.client.producer.metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer.partitioning import PartitionChooser
 from seamark.client.producer.sender import ProducerSender
-from seamark.client.serde.serializers import load_serializer, to_bytes
+from seamark.client.serde.serializers import ByTopic, load_serializer, to_bytes
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
@@ -32,6 +32,33 @@ from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 
 log = readable_logger("seamark.client")
+
+# What a producer without serializers takes, for keys and for values.
+Bytes = bytes | bytearray | memoryview
+
+# How a T becomes bytes: a type that there is a serializer for, or a function. ``K`` and ``V`` are the types of keys and
+# values that a producer takes; where a function does not say, anything.
+T = TypeVar("T")
+Writes = type[T] | Callable[[T], bytes]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K = TypeVarWithDefault("K", default=Any)
+    V = TypeVarWithDefault("V", default=Any)
+    K_contra = TypeVarWithDefault("K_contra", contravariant=True, default=Any)
+    V_contra = TypeVarWithDefault("V_contra", contravariant=True, default=Any)
+else:
+    K = TypeVar("K")
+    V = TypeVar("V")
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
+
+
+class BySchema(Protocol):
+    """Makes a serializer for keys or for values, as ``Avro`` does; what it can write, no type says."""
+
+    def serializer(self, part: str, /) -> ByTopic: ...
+
 
 _CLOSED = "the producer is closed"
 _LARGEST_TIMESTAMP = 2**63 - 1
@@ -76,14 +103,7 @@ class _Lane:
 
 
 class ProducerFacade:
-    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
-
-    ``key`` and ``value`` say how they become bytes: bytes, str, int, float, "json", ``Avro(…)`` or a function.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any] | None, keywords: Mapping[str, Any], *, key: Any, value: Any) -> None:
         self.config = ProducerConfig.from_options(config, keywords)
         self._key = load_serializer("key", key)
         self._value = load_serializer("value", value)
