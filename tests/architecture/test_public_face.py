@@ -104,7 +104,8 @@ def annotations_of(value: object) -> Iterator[object]:
                 continue
             function = member.fget if isinstance(member, property) else getattr(value, name)
             if inspect.isfunction(function) or inspect.ismethod(function):
-                yield from dict(hints(function)).values()
+                for signature in (function, *typing.get_overloads(function)):
+                    yield from dict(hints(signature)).values()
 
 
 def hints(value: object) -> Iterator[tuple[str, object]]:

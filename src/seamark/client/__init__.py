@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from seamark.client.net.results import Results, SomeFailed
     from seamark.client.producer.async_producer import AsyncProducer
     from seamark.client.producer.delivery import Delivered, Delivery, DeliveryRun
+    from seamark.client.producer.handle import BySchema
     from seamark.client.producer.producer import Producer
     from seamark.client.records import Offset, Record
     from seamark.client.serde.avro import Avro
@@ -151,6 +152,7 @@ _HOMES = {
     "seamark.client.net.results": ("Results", "SomeFailed"),
     "seamark.client.producer.async_producer": ("AsyncProducer",),
     "seamark.client.producer.delivery": ("Delivered", "Delivery", "DeliveryRun"),
+    "seamark.client.producer.handle": ("BySchema",),
     "seamark.client.producer.producer": ("Producer",),
     "seamark.client.records": ("Offset", "Record"),
     "seamark.client.serde.avro": ("Avro",),
@@ -175,6 +177,7 @@ __all__ = [
     "Avro",
     "BrokerError",
     "BufferFull",
+    "BySchema",
     "ByTopic",
     "ClientError",
     "ClosedError",
