@@ -40,9 +40,11 @@ ERRORS = {"seamark.client": "ClientError", "seamark.spark": "SparkSourceError"}
 MADE_FOR_USERS = {"Delivery", "DeliveryRun", "ProgressListener"}
 # The wire layer is documented module by module: one for each API, with its requests and answers.
 BY_MODULE = "seamark.wire"
+# These tell how Seamark is built and tested, not how it is used.
+ABOUT_THE_INSIDE = {"architecture.md", "requirements-coverage.md", "requirements.md", "simulation.md"}
 GUIDES = [
     ROOT / "README.md",
-    *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name != "architecture.md"),
+    *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in ABOUT_THE_INSIDE),
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
 ]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))

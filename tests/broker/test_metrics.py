@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from seamark.broker import Broker
+from seamark.broker.metrics.collect import Rates
 from seamark.broker.metrics.log_lines import LogLines
 from seamark.broker.metrics.names import OURS_BY_KAFKAS, table
-from seamark.broker.metrics.rates import Rates
 from seamark.broker.security.security import Security
 from seamark.errors import ConfigError, UsageError
 from seamark.http_pages import MAX_CLIENTS_OF_AN_ADDRESS
@@ -131,7 +131,7 @@ def test_the_document_has_the_table_as_it_is():
 
 def test_the_document_names_events_that_the_coordinator_has():
     coordinator = Path(__file__).parents[2] / "src" / "seamark" / "coordinator"
-    source = "".join(path.read_text() for path in coordinator.glob("*.py"))
+    source = "".join(path.read_text() for path in coordinator.rglob("*.py"))
     events = re.findall(r"^\| `([a-z_]+)` \| (?:a |members|the )", DOCUMENT.read_text(), re.MULTILINE)
     assert len(events) == 7
     assert [event for event in events if f'"{event}"' not in source] == []

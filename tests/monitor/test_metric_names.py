@@ -61,8 +61,8 @@ def expositions():
     lag.progressed("id", "query", 3, [SourceProgress(ends, 1, 1, 5, {"t": {"0": 1}}, None)])
     return {
         "broker": of_broker,
-        "client/consumer_facade": of_consumer,
-        "client/producer_facade": of_producer,
+        "client/consumer/handle": of_consumer,
+        "client/producer/handle": of_producer,
         "monitor": of_exporter,
         "parallel": of_parallel[0],
         "spark": lag.text(),
@@ -106,11 +106,11 @@ def test_every_part_that_makes_metrics_is_looked_at(expositions):
         if re.search(r"^(?!.*def ).*\b(Family|exposition)\(", path.read_text(), re.MULTILINE)
     } - {"prometheus_text", "client/metrics_text"}
     assert makers == {
-        "broker/metrics_collection",
-        "client/consumer_facade",
-        "client/producer_facade",
+        "broker/metrics/collection",
+        "client/consumer/handle",
+        "client/producer/handle",
         "monitor/exposition",
-        "parallel/metrics",
-        "spark/progress",
+        "parallel/observe/metrics",
+        "spark/watch/progress",
     }
     assert all(text.strip() for text in expositions.values())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from seamark.broker.embedded import Broker
     from seamark.broker.faults.groups import LoadingHold
     from seamark.broker.faults.requests import Fault, Faults
-    from seamark.broker.security.acl_rules import PatternType, PermissionType
+    from seamark.broker.security.acl import PatternType, PermissionType
     from seamark.broker.security.operations import Operation, ResourceType
     from seamark.broker.security.security import Acl, Security, Tls
     from seamark.broker.security.users import Users
@@ -21,7 +21,7 @@ _HOMES = {
     "seamark.broker.embedded": ("Broker",),
     "seamark.broker.faults.groups": ("LoadingHold",),
     "seamark.broker.faults.requests": ("Fault", "Faults"),
-    "seamark.broker.security.acl_rules": ("PatternType", "PermissionType"),
+    "seamark.broker.security.acl": ("PatternType", "PermissionType"),
     "seamark.broker.security.operations": ("Operation", "ResourceType"),
     "seamark.broker.security.security": ("Acl", "Security", "Tls"),
     "seamark.broker.security.users": ("Users",),

@@ -193,7 +193,7 @@ def config_(
 
 def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
     """The named topics; an error with the nearest name for one that is not there."""
-    from seamark.monitor.nearest import absent
+    from seamark.suggest import absent
 
     known = admin.list_topics(include_internal=True)
     for name in names:

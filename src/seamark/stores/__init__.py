@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from seamark.stores.errors import BadStore, StoreError, StoreRefused, StoreUnavailable
     from seamark.stores.file import FileStore
     from seamark.stores.kafka import KafkaStore
-    from seamark.stores.zookeeper import ZookeeperStore
+    from seamark.zookeeper.store import ZookeeperStore
 
 _HOMES = {
     "BadOffset": "seamark.stores.contract",
@@ -30,7 +30,7 @@ _HOMES = {
     "StoreRefused": "seamark.stores.errors",
     "StoreUnavailable": "seamark.stores.errors",
     "StoredOffset": "seamark.stores.contract",
-    "ZookeeperStore": "seamark.stores.zookeeper",
+    "ZookeeperStore": "seamark.zookeeper.store",
 }
 
 __all__ = [

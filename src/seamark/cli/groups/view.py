@@ -253,7 +253,7 @@ def members(
 def absent_sentence(admin: Admin, name: str, error: SeamarkError) -> str:
     """What went wrong with a group, with the nearest name if there is none such."""
     from seamark.client.errors import BrokerError
-    from seamark.monitor.nearest import absent
+    from seamark.suggest import absent
     from seamark.wire.protocol.error_codes import ErrorCode
 
     if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):

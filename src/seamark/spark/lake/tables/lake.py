@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.durable_names import sync_directory
 from seamark.errors import SeamarkError
+from seamark.fsync import sync_directory
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest, read_manifest
 from seamark.spark.lake.tables.schemas import STATE_TABLES, TABLES, VERSION, column_texts, schema
 
