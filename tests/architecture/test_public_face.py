@@ -9,6 +9,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 import types
 import typing
 from collections.abc import Iterator
@@ -149,6 +151,13 @@ def test_what_is_exported_is_what_type_checkers_see(package):
     for name in module.__all__:
         if name not in vars(module) or name in seen:
             assert seen[name] is getattr(module, name), name
+
+
+@pytest.mark.parametrize("package", ["seamark", "seamark.client", "seamark.broker", "seamark.testing"])
+def test_importing_a_root_loads_nothing_of_what_it_exports(package):
+    program = f"import sys, {package}; print(*(name for name in sys.modules if name.startswith('seamark')))"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert set(loaded.split()) == {"seamark", "seamark._version", package}
 
 
 def seamark_imports(text: str) -> Iterator[tuple[str, str | None]]:
