@@ -45,7 +45,7 @@ class Offset:
 
     def __init__(self, offset: int, metadata: str = "", leader_epoch: int = -1) -> None:
         if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= LARGEST_OFFSET:
-            raise UsageError(f"an offset to commit is a whole number from 0 to {LARGEST_OFFSET}, not {offset!r}")
+            raise UsageError(f"an offset to commit must be an integer from 0 to {LARGEST_OFFSET}, got {offset!r}")
         if not isinstance(metadata, str) or len(metadata) > _LONGEST_METADATA or not metadata.isascii():
             _check_metadata(metadata)
         if (
@@ -53,7 +53,7 @@ class Offset:
             or not isinstance(leader_epoch, int)
             or not -1 <= leader_epoch <= _LARGEST_EPOCH
         ):
-            raise UsageError(f"a leader epoch is a whole number from -1 to {_LARGEST_EPOCH}, not {leader_epoch!r}")
+            raise UsageError(f"a leader epoch must be an integer from -1 to {_LARGEST_EPOCH}, got {leader_epoch!r}")
         self.offset = offset
         self.metadata = metadata
         self.leader_epoch = leader_epoch
@@ -75,15 +75,15 @@ class Offset:
 def _check_metadata(metadata: object) -> None:
     """Refuse what no commit can carry: it would fail in the same way however often it were sent."""
     if not isinstance(metadata, str):
-        raise UsageError(f"the metadata of an offset is text, not {metadata!r}")
+        raise UsageError(f"the metadata of an offset must be a string, got {metadata!r}")
     try:
         size = len(metadata.encode())
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"the metadata of an offset cannot be written as UTF-8: {metadata[error.start]!r} is half a character"
+            f"the metadata of an offset cannot be encoded as UTF-8: {metadata[error.start]!r} is an unpaired surrogate"
         ) from None
     if size > _LONGEST_METADATA:
-        raise UsageError(f"the metadata of an offset has at most {_LONGEST_METADATA} bytes, not {size}")
+        raise UsageError(f"the metadata of an offset may have at most {_LONGEST_METADATA} bytes, got {size}")
 
 
 class Record(Generic[K_co, V_co]):

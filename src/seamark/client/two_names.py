@@ -14,5 +14,5 @@ from seamark.errors import UsageError
 def one_of(name: str, given: Any, other_name: str, other: Any) -> Any:
     """The one that was given, or None."""
     if given is not None and other is not None:
-        raise UsageError(f"{name}= and {other_name}= are two names of one argument: give one of them")
+        raise UsageError(f"{name}= and {other_name}= are the same argument: pass only one of them")
     return other if given is None else given

@@ -79,7 +79,7 @@ def test_topics_that_cannot_be_are_refused_when_the_consumer_is_made(kind):
 )
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_an_argument_with_two_names_is_given_once(kind, argument, part):
-    with pytest.raises(UsageError, match=f"{part}= and {part}_{argument}= are two names of one argument: give one"):
+    with pytest.raises(UsageError, match=f"{part}= and {part}_{argument}= are the same argument: pass only one"):
         kind(bootstrap_servers="localhost:1", **{part: str, f"{part}_{argument}": str})
     # None is as good as nothing.
     ended(kind(bootstrap_servers="localhost:1", **{part: str, f"{part}_{argument}": None}))

@@ -128,7 +128,7 @@ class ConsumerFacade:
     def group_metadata(self) -> GroupMetadata:
         with self._guard:
             if not self._loop.core.settings.has_group:
-                raise UsageError("a consumer without a group.id is not in any group")
+                raise UsageError("group_metadata() needs a group.id: this consumer has none")
             return self._loop.core.membership.group_metadata
 
     def terms(self) -> dict[TopicPartition, int]:
@@ -174,22 +174,22 @@ def is_empty(topics: object) -> bool:
 def read_timestamps(wanted: object) -> dict[TopicPartition, int]:
     """What the argument of ``offsets_for_times`` means: partitions with milliseconds since 1970."""
     if not isinstance(wanted, Mapping):
-        raise UsageError(f"times are a mapping from TopicPartition to milliseconds since 1970, not {wanted!r}")
+        raise UsageError(f"times must map TopicPartition to milliseconds since 1970, got {wanted!r}")
     for timestamp in wanted.values():
         if isinstance(timestamp, bool) or not isinstance(timestamp, int) or not 0 <= timestamp <= LARGEST_OFFSET:
-            raise UsageError(f"a time is a whole number of milliseconds since 1970, not {timestamp!r}")
+            raise UsageError(f"a time must be an integer number of milliseconds since 1970, got {timestamp!r}")
     return {read_partition(partition): timestamp for partition, timestamp in wanted.items()}
 
 
 def read_offset(offset: object) -> int:
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= LARGEST_OFFSET:
-        raise UsageError(f"an offset is a whole number from 0 to {LARGEST_OFFSET}, not {offset!r}")
+        raise UsageError(f"an offset must be an integer from 0 to {LARGEST_OFFSET}, got {offset!r}")
     return offset
 
 
 def read_max(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} is a whole number from 1 on, not {value!r}")
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
     return value
 
 

@@ -207,7 +207,7 @@ class Delivery:
 
     def __repr__(self) -> str:
         outcome, place = self._outcome.part(self._index)
-        state = (outcome.error or outcome.delivered(place)) if outcome.is_done else "on the way"
+        state = (outcome.error or outcome.delivered(place)) if outcome.is_done else "in flight"
         return f"<Delivery to {outcome.partition}: {state}>"
 
 

@@ -140,7 +140,7 @@ class ProducerFacade:
         size = self._accumulator.record_bytes(key_bytes, value_bytes, checked)
         self._check_size(topic, size)
         if on_delivery is not None and not callable(on_delivery):
-            raise UsageError(f"on_delivery is a function of a Delivered and an error, not {on_delivery!r}")
+            raise UsageError(f"on_delivery must be a function of (delivered, error), got {on_delivery!r}")
         if on_delivery is not None:
             refuse_generator("on_delivery", on_delivery)
             refuse_coroutine("on_delivery", on_delivery, "nobody would await it; await what send returns instead")
@@ -241,13 +241,13 @@ class ProducerFacade:
         self._check_open()
         _check_topic(topic)
         if not isinstance(values, Iterable) or isinstance(values, str | bytes | bytearray | memoryview):
-            raise UsageError(f"send_many takes many values, not {values!r}")
+            raise UsageError(f"send_many takes an iterable of values, got {values!r}")
         checked = list(values)
         if self._value is not None or list(map(type, checked)).count(bytes) != len(checked):
             made = [to_bytes("value", value, self._value, topic) for value in checked]
             checked = [value for value in made if value is not None]
             if len(checked) < len(made):
-                raise UsageError("send_many takes values that are not None; send() takes tombstones")
+                raise UsageError("send_many does not take None: write tombstones with send()")
         some = Values(checked)
         self._check_size(topic, some.longest + MAX_RECORD_OVERHEAD)
         return some
@@ -341,22 +341,22 @@ class ProducerFacade:
         return exposition(self.metrics(), KAFKA_NAMES, {"client_id": self.config.client_id})
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"{counted(self._accumulator.byte_count, 'byte')} on the way"
+        state = "closed" if self.is_closed else f"{counted(self._accumulator.byte_count, 'byte')} in flight"
         return f"{type(self).__name__}({', '.join(self.config.bootstrap_servers)}, {state})"
 
 
 def _check_topic(topic: object) -> None:
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"a record goes to a topic, which is a name, not {topic!r}")
+        raise UsageError(f"the topic of a record must be a name, got {topic!r}")
 
 
 def read_timestamp(timestamp_ms: int | None) -> int:
     if timestamp_ms is None:
         return int(time.time() * 1000)
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
-        raise UsageError(f"a timestamp is a whole number of milliseconds since 1970, not {timestamp_ms!r}")
+        raise UsageError(f"timestamp_ms must be an integer number of milliseconds since 1970, got {timestamp_ms!r}")
     if not 0 <= timestamp_ms <= _LARGEST_TIMESTAMP:
-        raise UsageError(f"a timestamp is not negative and has 63 bits, unlike {timestamp_ms}")
+        raise UsageError(f"timestamp_ms must be from 0 to {_LARGEST_TIMESTAMP}, got {timestamp_ms}")
     return timestamp_ms
 
 
@@ -364,11 +364,11 @@ def _read_headers(headers: Iterable[tuple[str, bytes | None]] | Mapping[str, byt
     pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise UsageError(f"headers are pairs of a name and bytes, not {pair!r}")
+            raise UsageError(f"headers must be pairs of a name and bytes, got {pair!r}")
         if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
-            raise UsageError(f"the value of header {pair[0]!r} is {type(pair[1]).__name__}, not bytes")
+            raise UsageError(f"the value of header {pair[0]!r} must be bytes or None, got {type(pair[1]).__name__}")
         if not pair[0].isprintable() and not _is_utf8(pair[0]):
-            raise UsageError(f"the name of header {pair[0]!r} cannot be written as UTF-8")
+            raise UsageError(f"the name of header {pair[0]!r} cannot be encoded as UTF-8")
     return pairs
 
 

@@ -90,7 +90,7 @@ def _deliver(senders: list[Sender]) -> None:
         if not is_told and not batch.outcome.wait(max(0.0, _TOLD_AFTER_S - (deadline.seconds - deadline.remaining))):
             left = sum(each.count for each in batches if not each.outcome.is_done)
             log.warning(
-                "the program ends when %d records are delivered, or after delivery.timeout.ms (%g s); Ctrl-C gives up",
+                "delivering %d records before the program ends, at most delivery.timeout.ms (%g s); Ctrl-C gives up",
                 left,
                 longest_s,
             )
@@ -116,7 +116,9 @@ def _deliver_last() -> None:
     deliver_before_exit()
     late = sum(batch.count for sender in unclosed for batch in sender.unfinished() if not batch.outcome.is_done)
     if late:
-        log.error("the program ends with %s on the way, sent while it ended: not waited for", counted(late, "record"))
+        log.error(
+            "the program ends with %s in flight, sent while it was ending and not waited for", counted(late, "record")
+        )
 
 
 def _other_threads_run() -> bool:
