@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import socket
 import struct
 
 import pytest
 
 from seamark import Broker, log_limits
 from seamark.broker.net import connections as connections_module
+from seamark.broker.net.connection import MAX_WAITING_FRAMES
 from seamark.broker.security.security import Security
 from seamark.broker.sharing import file_limits
 from seamark.wire.protocol.frames import encode_request
@@ -203,6 +205,22 @@ def test_requests_behind_one_that_waits_are_bounded_in_sum_too(silent, caplog):
         assert sum(wire.is_closed_by_peer(0.05) for wire in hoarders) in (1, 2)
         assert other.metadata().controller_id == 0
     assert connections_of(broker)._held.total == 0
+
+
+def test_who_goes_away_while_its_requests_wait_is_noticed(silent, caplog):
+    caplog.set_level(logging.WARNING, "seamark.broker")
+    with Broker() as broker, Client(broker.bootstrap) as other:
+        broker.create_topic("t")
+        waiting = other.frame(fetch_request({("t", 0): 0}, min_bytes=1, max_wait_ms=600_000), 12)
+        [wire] = silent(broker, 1, waiting + waiting * MAX_WAITING_FRAMES)
+        eventually(lambda: any(not each.is_reading for each in connections_of(broker)._open), "no more is read")
+        gone = wire.detach()
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()
+        sweep(broker)
+        eventually(lambda: len(connections_of(broker)._open) == 1, "only the other one is left")
+        assert other.metadata().controller_id == 0
+    assert "it went away while its requests waited" in caplog.text
 
 
 def test_who_holds_little_stays_when_others_hold_too_much(silent):

@@ -69,6 +69,9 @@ class HeldConnection(Protocol):
     def is_known(self) -> bool: ...
 
     @property
+    def has_gone_unseen(self) -> bool: ...
+
+    @property
     def is_expected_to(self) -> str: ...
 
     def close(self, reason: str, *, level: int = logging.WARNING) -> None: ...
@@ -251,6 +254,11 @@ class Connections:
             if connection.stalled_since is not None:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
                     connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
+                elif connection.has_gone_unseen:
+                    connection.abort("went away without reading its answers")
+            elif not connection.is_reading and connection.has_gone_unseen:
+                # Nobody waits for what it asked for: that must not go on for minutes.
+                connection.abort("went away while its requests waited")
             elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
                 # Whoever only looks whether the port is open is no reason to worry.
                 reason = f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds"

@@ -109,6 +109,8 @@ class TlsGate(asyncio.Protocol):
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
         self.is_expected_to = "complete the TLS handshake"
+        # What comes is always read.
+        self.has_gone_unseen = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
