@@ -207,7 +207,8 @@ def test_requests_behind_one_that_waits_are_bounded_in_sum_too(silent, caplog):
     assert connections_of(broker)._held.total == 0
 
 
-def test_who_goes_away_while_its_requests_wait_is_noticed(silent, caplog):
+@pytest.mark.parametrize("how", ["reset", "closed"])
+def test_who_goes_away_while_its_requests_wait_is_noticed(silent, caplog, how):
     caplog.set_level(logging.WARNING, "seamark.broker")
     with Broker() as broker, Client(broker.bootstrap) as other:
         broker.create_topic("t")
@@ -215,9 +216,11 @@ def test_who_goes_away_while_its_requests_wait_is_noticed(silent, caplog):
         [wire] = silent(broker, 1, waiting + waiting * MAX_WAITING_FRAMES)
         eventually(lambda: any(not each.is_reading for each in connections_of(broker)._open), "no more is read")
         gone = wire.detach()
-        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if how == "reset":
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.close()
-        sweep(broker)
+        for _ in range(2):
+            sweep(broker)
         eventually(lambda: len(connections_of(broker)._open) == 1, "only the other one is left")
         assert other.metadata().controller_id == 0
     assert "it went away while its requests waited" in caplog.text

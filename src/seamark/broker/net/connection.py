@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
         self.partial_since = 0.0
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
+        self.was_gone = False
         # What is held of requests, as it was last told to all connections.
         self._held_bytes = 0
         self._parser = FrameParser(self.session.max_frame_bytes or node.settings.socket_request_max_bytes)
@@ -124,8 +125,8 @@ class Connection(asyncio.Protocol):
         if self._transport is None or (descriptor := descriptor_of(self._transport)) < 0 or not _HAS_POLL:
             return False
         poll = select.poll()
-        poll.register(descriptor, 0)
-        # Only what needs no asking for: an error, or both directions closed.
+        # Beside errors: that it sends no more, where the system tells.
+        poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
         return bool(poll.poll(0))
 
     @property

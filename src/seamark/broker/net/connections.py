@@ -55,6 +55,8 @@ class HeldConnection(Protocol):
     partial_since: float
     swept: tuple[float, int]
     sweeps_without_progress: int
+    # Whether the last sweep found that the client had ended the connection.
+    was_gone: bool
 
     @property
     def peer_host(self) -> str: ...
@@ -254,11 +256,11 @@ class Connections:
             if connection.stalled_since is not None:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
                     connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
-                elif connection.has_gone_unseen:
-                    connection.abort("went away without reading its answers")
-            elif not connection.is_reading and connection.has_gone_unseen:
-                # Nobody waits for what it asked for: that must not go on for minutes.
-                connection.abort("went away while its requests waited")
+                else:
+                    self._look_whether_gone(connection, "went away without reading its answers")
+            elif not connection.is_reading:
+                # Where nobody waits for what was asked for, that must not go on for minutes.
+                self._look_whether_gone(connection, "went away while its requests waited")
             elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
                 # Whoever only looks whether the port is open is no reason to worry.
                 reason = f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds"
@@ -270,6 +272,13 @@ class Connections:
         self._is_sweeping = bool(self._open)
         if self._is_sweeping:
             self._node.timers.call_after(min(_SWEEP_SECONDS, max(idle_seconds / 2, 0.1)), self._sweep)
+
+    def _look_whether_gone(self, connection: HeldConnection, reason: str) -> None:
+        """A client that only sends no more has the time between two looks for its last answers."""
+        is_gone = connection.has_gone_unseen
+        if is_gone and connection.was_gone:
+            connection.abort(reason)
+        connection.was_gone = is_gone
 
     def _look_for_progress(self, connection: HeldConnection, now: float) -> None:
         there = connection.partial_bytes

@@ -108,6 +108,7 @@ class TlsGate(asyncio.Protocol):
         self.partial_since = 0.0
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
+        self.was_gone = False
         self.is_expected_to = "complete the TLS handshake"
         # What comes is always read.
         self.has_gone_unseen = False
