@@ -1,7 +1,7 @@
 """The offsets lake: ``__consumer_offsets`` and the coordinators' answers as tables of what was committed and when.
 
-``fill_lake`` fills a lake in batches, ``stream_lake`` keeps it fresh; ``find_findings`` judges it, ``write_report``
-makes the page, ``as_of`` and ``diff`` look at the past. ``Lake`` is the directory that they publish to. Needs
+``run`` fills a lake in batches, ``stream`` keeps it fresh; ``find`` looks for what went wrong, ``write_report`` makes
+a page of it, ``as_of`` and ``diff`` read the past. ``Lake`` is the directory that they publish to. Needs
 ``seamark[spark]``; importing this package loads neither Spark nor Arrow: names are loaded when first asked for.
 """
 
@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seamark.spark.lake.errors import LakeJobFailed, TopicNotReadable
-    from seamark.spark.lake.fill.job import RunSummary
-    from seamark.spark.lake.fill.job import run as fill_lake
-    from seamark.spark.lake.fill.stream import LakeStream
-    from seamark.spark.lake.fill.stream import stream as stream_lake
-    from seamark.spark.lake.findings.job import find as find_findings
+    from seamark.spark.lake.fill.job import RunSummary, run
+    from seamark.spark.lake.fill.stream import LakeStream, stream
+    from seamark.spark.lake.findings.job import find
     from seamark.spark.lake.report.report import write as write_report
     from seamark.spark.lake.tables.lake import Lake, LakeError
     from seamark.spark.lake.tables.manifest import Covered, File, Manifest
@@ -35,9 +33,9 @@ _HOMES = {
     "TopicNotReadable": ("seamark.spark.lake.errors", "TopicNotReadable"),
     "as_of": ("seamark.spark.lake.time_travel", "as_of"),
     "diff": ("seamark.spark.lake.time_travel", "diff"),
-    "fill_lake": ("seamark.spark.lake.fill.job", "run"),
-    "find_findings": ("seamark.spark.lake.findings.job", "find"),
-    "stream_lake": ("seamark.spark.lake.fill.stream", "stream"),
+    "run": ("seamark.spark.lake.fill.job", "run"),
+    "find": ("seamark.spark.lake.findings.job", "find"),
+    "stream": ("seamark.spark.lake.fill.stream", "stream"),
     "write_report": ("seamark.spark.lake.report.report", "write"),
 }
 
@@ -53,9 +51,9 @@ __all__ = [
     "TopicNotReadable",
     "as_of",
     "diff",
-    "fill_lake",
-    "find_findings",
-    "stream_lake",
+    "find",
+    "run",
+    "stream",
     "write_report",
 ]
 
