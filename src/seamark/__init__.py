@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Record,
     )
     from seamark.errors import ClosedError, ConfigError, MadeBeforeFork, MissingExtra, SeamarkError, UsageError
-    from seamark.parallel import ParallelConsumer
+    from seamark.parallel import AsyncParallelConsumer, ParallelConsumer
     from seamark.topic_partition import TopicPartition
 
 _HOMES = {
@@ -42,7 +42,7 @@ _HOMES = {
         "Record",
     ),
     "seamark.errors": ("ClosedError", "ConfigError", "MadeBeforeFork", "MissingExtra", "SeamarkError", "UsageError"),
-    "seamark.parallel": ("ParallelConsumer",),
+    "seamark.parallel": ("AsyncParallelConsumer", "ParallelConsumer"),
     "seamark.topic_partition": ("TopicPartition",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -52,6 +52,7 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncParallelConsumer",
     "AsyncProducer",
     "Broker",
     "ClosedError",

@@ -104,9 +104,9 @@ def test_every_part_that_makes_metrics_is_looked_at(expositions):
         str(path.relative_to(SOURCE).with_suffix(""))
         for path in SOURCE.rglob("*.py")
         if re.search(r"^(?!.*def ).*\b(Family|exposition)\(", path.read_text(), re.MULTILINE)
-    } - {"prometheus_text", "client/metrics_text"}
+    } - {"prometheus_text"}
     assert makers == {
-        "broker/metrics/collection",
+        "broker/metrics/collect",
         "client/consumer/handle",
         "client/producer/handle",
         "monitor/exposition",

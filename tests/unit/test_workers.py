@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FILES = ("tests/unit/client/test_discovery.py", "tests/unit/coordinator/test_routing.py")
+FILES = ("tests/unit/client/net/test_discovery.py", "tests/unit/coordinator/test_routing.py")
 
 
 def test_a_file_stays_on_one_worker_for_the_sake_of_what_it_starts():

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from seamark.client.cluster_view import Node, PartitionView, TopicView
     from seamark.client.consumer.async_consumer import AsyncConsumer
     from seamark.client.consumer.consumer import Consumer
+    from seamark.client.consumer.owner import OwnedConsumer
     from seamark.client.consumer.times import OffsetAndTime
+    from seamark.client.core.assignment_state import Position
     from seamark.client.core.listener import ListenerFailed
-    from seamark.client.core.membership.generation import GroupMetadata
-    from seamark.client.core.positions.errors import LogTruncated
+    from seamark.client.core.membership.context import GroupMetadata
+    from seamark.client.core.positions.positions import LogTruncated
     from seamark.client.errors import (
         AssignmentUnusable,
         AuthenticationFailed,
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
         WakeUp,
     )
     from seamark.client.fetch.ranges import ColumnReader
-    from seamark.client.net.results import Results, SomeFailed
+    from seamark.client.net.fanout import Results, SomeFailed
     from seamark.client.producer.async_producer import AsyncProducer
     from seamark.client.producer.delivery import Delivered, Delivery, DeliveryRun
     from seamark.client.producer.handle import BySchema
@@ -106,10 +108,12 @@ _HOMES = {
     "seamark.client.cluster_view": ("Node", "PartitionView", "TopicView"),
     "seamark.client.consumer.async_consumer": ("AsyncConsumer",),
     "seamark.client.consumer.consumer": ("Consumer",),
+    "seamark.client.consumer.owner": ("OwnedConsumer",),
     "seamark.client.consumer.times": ("OffsetAndTime",),
+    "seamark.client.core.assignment_state": ("Position",),
     "seamark.client.core.listener": ("ListenerFailed",),
-    "seamark.client.core.membership.generation": ("GroupMetadata",),
-    "seamark.client.core.positions.errors": ("LogTruncated",),
+    "seamark.client.core.membership.context": ("GroupMetadata",),
+    "seamark.client.core.positions.positions": ("LogTruncated",),
     "seamark.client.errors": (
         "AssignmentUnusable",
         "AuthenticationFailed",
@@ -149,7 +153,7 @@ _HOMES = {
         "WakeUp",
     ),
     "seamark.client.fetch.ranges": ("ColumnReader",),
-    "seamark.client.net.results": ("Results", "SomeFailed"),
+    "seamark.client.net.fanout": ("Results", "SomeFailed"),
     "seamark.client.producer.async_producer": ("AsyncProducer",),
     "seamark.client.producer.delivery": ("Delivered", "Delivery", "DeliveryRun"),
     "seamark.client.producer.handle": ("BySchema",),
@@ -225,8 +229,10 @@ __all__ = [
     "OffsetStorageRefused",
     "OffsetStorageUnavailable",
     "OperationTimedOut",
+    "OwnedConsumer",
     "PartitionView",
     "PeerProtocolError",
+    "Position",
     "PositionError",
     "Producer",
     "RangeGone",

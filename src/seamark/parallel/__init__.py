@@ -1,11 +1,9 @@
 """The parallel consumer: records run concurrently, and the committed offset never passes unfinished work.
 
 The cores are pure: they are given time and chance, hold no lock, and start no thread. ``engine`` puts them together;
-``runtime`` is the one owner that runs it, and ``consumer`` what users make. The latter is loaded when it is asked for,
-because it brings a client, and so is all that belongs to it.
+``runtime`` is the one owner that runs it; ``consumer`` and ``async_consumer`` are what users make. Names are loaded
+when they are first asked for, because a consumer brings a client.
 """
-
-from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Park, Retry, Skip, Stop
 
 if TYPE_CHECKING:
-    from seamark.parallel.consumer import ConsumerStopped, OwnerBusy, ParallelConsumer
+    from seamark.parallel.async_consumer import AsyncParallelConsumer
+    from seamark.parallel.consumer import ParallelConsumer
+    from seamark.parallel.core.handler_kinds import WorkNotDone
     from seamark.parallel.core.ports import SetAside
     from seamark.parallel.core.stall import Stall
-    from seamark.parallel.core.work import Where
+    from seamark.parallel.core.work import RecordState
+    from seamark.parallel.handle import ConsumerStopped, OwnerBusy
     from seamark.parallel.observe.health import HasStatus, HealthServer
     from seamark.parallel.observe.progress import Progress
     from seamark.parallel.observe.status import (
@@ -28,32 +29,42 @@ if TYPE_CHECKING:
         Status,
         Summary,
     )
+    from seamark.parallel.pools.call import UnreadableRecord
+    from seamark.parallel.pools.process_calls import HandlerErrorLost, HandlerProcessDied
 
 _HOMES = {
-    "seamark.parallel.consumer": ("ConsumerStopped", "OwnerBusy", "ParallelConsumer"),
-    "seamark.parallel.core.ports": ("SetAside",),
-    "seamark.parallel.core.stall": ("Stall",),
-    "seamark.parallel.core.work": ("Where",),
-    "seamark.parallel.observe.health": ("HasStatus", "HealthServer"),
-    "seamark.parallel.observe.progress": ("Progress",),
-    "seamark.parallel.observe.status": (
-        "CommitStatus",
-        "ParkedRecord",
-        "PartitionStatus",
-        "StallStatus",
-        "State",
-        "Status",
-        "Summary",
-    ),
+    "AsyncParallelConsumer": "async_consumer",
+    "CommitStatus": "observe.status",
+    "ConsumerStopped": "handle",
+    "HandlerErrorLost": "pools.process_calls",
+    "HandlerProcessDied": "pools.process_calls",
+    "HasStatus": "observe.health",
+    "HealthServer": "observe.health",
+    "OwnerBusy": "handle",
+    "ParallelConsumer": "consumer",
+    "ParkedRecord": "observe.status",
+    "PartitionStatus": "observe.status",
+    "Progress": "observe.progress",
+    "RecordState": "core.work",
+    "SetAside": "core.ports",
+    "Stall": "core.stall",
+    "StallStatus": "observe.status",
+    "State": "observe.status",
+    "Status": "observe.status",
+    "Summary": "observe.status",
+    "UnreadableRecord": "pools.call",
+    "WorkNotDone": "core.handler_kinds",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncParallelConsumer",
     "Batch",
     "Commit",
     "CommitStatus",
     "ConsumerStopped",
     "DeadLetter",
+    "HandlerErrorLost",
+    "HandlerProcessDied",
     "HasStatus",
     "HealthServer",
     "Order",
@@ -63,6 +74,7 @@ __all__ = [
     "ParkedRecord",
     "PartitionStatus",
     "Progress",
+    "RecordState",
     "Retry",
     "SetAside",
     "Skip",
@@ -72,12 +84,13 @@ __all__ = [
     "Status",
     "Stop",
     "Summary",
-    "Where",
+    "UnreadableRecord",
+    "WorkNotDone",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
+    home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(f"{__name__}.{home}"), name)

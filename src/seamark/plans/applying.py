@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from seamark.client.core.commits.messages import commit_portions
 from seamark.client.errors import ClientError, MemberFenced
+from seamark.client.group_offsets import commit_portions
 from seamark.client.records import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_committed, read_state

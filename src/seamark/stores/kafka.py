@@ -15,8 +15,8 @@ from itertools import cycle, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.client.core.commits.messages import commit_portions
 from seamark.client.errors import BrokerError, ClientError, MemberFenced, UnsupportedByBroker
+from seamark.client.group_offsets import commit_portions
 from seamark.client.records import Offset
 from seamark.errors import ClosedError, SeamarkError
 from seamark.stores.contract import GroupOffsets, GroupWrite, Outcomes, StoredOffset, is_offset

@@ -23,12 +23,12 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
-from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
 from seamark.client.net.io_thread import IoThread
 from seamark.client.producer.batches import ProducerBatch
 from seamark.client.producer.delivery import DeliveryThread
 from seamark.client.producer.delivery_failures import UntoldFailures
+from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
 

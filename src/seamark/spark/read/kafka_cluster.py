@@ -12,23 +12,20 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from seamark.client.admin.coordinators import GroupCoordinators
-from seamark.client.admin.offsets import OffsetSpec, list_group_offsets, list_offsets
+from seamark.client.admin.offsets import OffsetSpec, alter_group_offsets, list_group_offsets, list_offsets
 from seamark.client.admin.topics import describe_topics, list_topics
 from seamark.client.admin.types import ListedOffset
-from seamark.client.cluster_view import NO_TOPIC_ID, Node, TopicView
+from seamark.client.cluster_view import NO_TOPIC_ID, TopicView
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import Deadline
-from seamark.client.errors import BrokerError, ClientError, broker_error
+from seamark.client.errors import BrokerError, ClientError
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
-from seamark.client.net.retries import settle
 from seamark.client.records import Offset
+from seamark.client.timing import Deadline
 from seamark.readable_log import readable_logger
 from seamark.spark.read.cluster import FoundTopic, GroupState
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.messages.offset_commit import OffsetCommitResponse
 
 T = TypeVar("T")
 log = readable_logger("seamark.spark")
@@ -44,7 +41,6 @@ class KafkaCluster:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self._network = NetworkClient(config)
-        self._coordinators = GroupCoordinators(self._network)
         self._io = IoThread.get()
 
     def topics(self, names: Sequence[str] | None) -> dict[str, FoundTopic]:
@@ -87,7 +83,7 @@ class KafkaCluster:
     def group_state(self, group: str) -> GroupState:
         from seamark.client.admin.groups import describe_groups
 
-        found = self._run(describe_groups(self._network, self._coordinators, [group], self._deadline()))
+        found = self._run(describe_groups(self._network, [group], self._deadline()))
         error = found.errors.get(group)
         if error is not None:
             if isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -101,7 +97,7 @@ class KafkaCluster:
         """What the group has committed; ``is_brief`` waits for it no longer than for a commit."""
         asked = {group: list(partitions)}
         deadline = self._commit_deadline() if is_brief else self._deadline()
-        found = self._run(list_group_offsets(self._network, self._coordinators, asked, deadline))
+        found = self._run(list_group_offsets(self._network, asked, deadline))
         found.raise_if_failed()
         return found[group]
 
@@ -113,44 +109,11 @@ class KafkaCluster:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, ClientError]:
         """Commit for a group without members; gives what was refused, and nothing when all was stored."""
-        return self._run(self._commit(group, offsets, self._commit_deadline()))
+        deadline = self._commit_deadline()
+        return self._run(alter_group_offsets(self._network, group, offsets, deadline, look_first=False)).errors
 
     def close(self) -> None:
         self._run(self._network.close())
-
-    async def _commit(
-        self, group: str, offsets: Mapping[TopicPartition, Offset], deadline: Deadline
-    ) -> dict[TopicPartition, ClientError]:
-        from seamark.client.core.commits.messages import commit_codes, commit_request
-        from seamark.client.core.membership.generation import GroupIdentity
-
-        # A member of no group: how a coordinator knows a commit from outside.
-        outsider = GroupIdentity(-1, "", None)
-
-        async def attempt(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ClientError | None]:
-            request = commit_request(group, outsider, {each: offsets[each] for each in partitions})
-
-            async def ask(node: Node, _: list[str]) -> dict[str, OffsetCommitResponse | ClientError]:
-                answer = await self._network.send(
-                    node.id, request, OffsetCommitResponse, deadline=deadline, min_version=2
-                )
-                return {group: answer}
-
-            response = (await self._coordinators.ask([group], ask, deadline, at_once=1))[group]
-            if isinstance(response, ClientError):
-                return dict.fromkeys(partitions, response)
-            codes = commit_codes(response)
-            if any(code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE) for _, code in codes):
-                self._coordinators.forget(group)
-            return {
-                partition: broker_error(code, "OffsetCommit", f"{partition} in group {group!r}") if code else None
-                for partition, code in codes
-            }
-
-        done = await settle(
-            offsets, attempt, operation="committing offsets", config=self._network.config, deadline=deadline
-        )
-        return done.errors
 
     def _listed(self, specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, ListedOffset]:
         if not specs:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.client.admin.offsets import list_offsets
 from seamark.client.cluster_view import NO_TOPIC_ID
-from seamark.client.deadline import Deadline
 from seamark.client.errors import RangeGone
 from seamark.client.fetch.ranges import fetch_columns
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.readable_log import readable_logger
 from seamark.spark.errors import RecordsLost, SparkSourceError, TopicRecreated
 from seamark.spark.read.options import ReadOptions
