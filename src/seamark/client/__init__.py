@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from seamark.client.cluster_view import Node, PartitionView, TopicView
     from seamark.client.consumer.async_consumer import AsyncConsumer
     from seamark.client.consumer.consumer import Consumer
+    from seamark.client.consumer.handle import OffsetAndTime
     from seamark.client.consumer.owner import OwnedConsumer
-    from seamark.client.consumer.times import OffsetAndTime
     from seamark.client.core.assignment_state import Position
     from seamark.client.core.listener import ListenerFailed
     from seamark.client.core.membership.context import GroupMetadata
@@ -108,8 +108,8 @@ _HOMES = {
     "seamark.client.cluster_view": ("Node", "PartitionView", "TopicView"),
     "seamark.client.consumer.async_consumer": ("AsyncConsumer",),
     "seamark.client.consumer.consumer": ("Consumer",),
+    "seamark.client.consumer.handle": ("OffsetAndTime",),
     "seamark.client.consumer.owner": ("OwnedConsumer",),
-    "seamark.client.consumer.times": ("OffsetAndTime",),
     "seamark.client.core.assignment_state": ("Position",),
     "seamark.client.core.listener": ("ListenerFailed",),
     "seamark.client.core.membership.context": ("GroupMetadata",),

@@ -17,30 +17,30 @@ from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
-from seamark.client.arguments import read_partitions
+from seamark.client.arguments import one_of, read_partitions
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
     ConsumerFacade,
     K,
+    OffsetAndTime,
     Reads,
     Topics,
     V,
     is_empty,
+    offsets_and_times,
     plain_offsets,
     read_max,
     read_offset,
     read_timestamps,
 )
 from seamark.client.consumer.steps import Call, OnIo
-from seamark.client.consumer.times import OffsetAndTime, offsets_and_times
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener, ListenerFunction
 from seamark.client.core.positions.reset import EARLIEST, LATEST
 from seamark.client.records import K_co, Offset, Record, V_co
 from seamark.client.timing import Deadline, now_ms
-from seamark.client.two_names import one_of
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 

@@ -9,7 +9,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from seamark.client.arguments import read_partition
 from seamark.client.config.config import ConsumerConfig
@@ -51,6 +51,14 @@ else:
 CLOSE_TIMEOUT_S = 30.0
 # An iteration waits for ever, in polls of this length.
 ITERATION_WAIT_S = 1.0
+
+
+class OffsetAndTime(NamedTuple):
+    """What ``offsets_for_times`` answers: the first record at or after the time asked for."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
 
 
 def fetch_from_brokers(config: ConsumerConfig, network: NetworkClient, key: Any, value: Any) -> Fetcher:
@@ -195,3 +203,13 @@ def read_max(name: str, value: object) -> int:
 
 def plain_offsets(answers: Mapping[TopicPartition, Answer]) -> dict[TopicPartition, int]:
     return {partition: -1 if each.position is None else each.position.offset for partition, each in answers.items()}
+
+
+def offsets_and_times(answers: Mapping[TopicPartition, Answer]) -> dict[TopicPartition, OffsetAndTime | None]:
+    """None where no record is that young."""
+    return {
+        partition: None
+        if answer.position is None
+        else OffsetAndTime(answer.position.offset, answer.timestamp_ms, answer.position.leader_epoch)
+        for partition, answer in answers.items()
+    }

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, overload
 
+from seamark.client.arguments import one_of
 from seamark.client.errors import DeliveryFailed, OperationTimedOut
 from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
 from seamark.client.producer.handle import (
@@ -31,7 +32,6 @@ from seamark.client.producer.handle import (
     run_of,
 )
 from seamark.client.timing import Deadline
-from seamark.client.two_names import one_of
 from seamark.topic_partition import TopicPartition
 
 
