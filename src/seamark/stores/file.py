@@ -52,7 +52,7 @@ class FileStore:
         self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None
         if must_exist and not self.path.exists():
-            raise StoreUnavailable(self.name, "there is no such file")
+            raise StoreUnavailable(self.name, "no such file")
         try:
             # Transactions are begun by ``_changing``.
             self._database = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
@@ -71,10 +71,10 @@ class FileStore:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if application == _APPLICATION:
             if version > _FORMAT:
-                raise BadStore(self.name, f"has version {version} of the form, a newer release made it")
+                raise BadStore(self.name, f"has version {version} of the format: it was written by a newer release")
             return
         if application or version or database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise BadStore(self.name, "is a database of something else")
+            raise BadStore(self.name, "is a database of another program")
         with self._changing() as changed:
             changed.execute(_TABLE)
             changed.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -92,25 +92,25 @@ class FileStore:
     def read(self, group: str, topics: Iterable[str] | None = None) -> GroupOffsets:
         if topics is None:
             return self._offsets(group, self._rows(_READ + _ORDER, group))
-        found = GroupOffsets()
+        offsets = GroupOffsets()
         for topic in sorted(set(topics)):
-            found |= self._offsets(group, self._rows(f"{_READ} AND topic = ?{_ORDER}", group, topic))
-        return found
+            offsets |= self._offsets(group, self._rows(f"{_READ} AND topic = ?{_ORDER}", group, topic))
+        return offsets
 
     def read_many(self, groups: Iterable[str]) -> Iterator[tuple[str, GroupOffsets]]:
         for group in groups:
             yield group, self.read(group)
 
     def _offsets(self, group: str, rows: list[Any]) -> GroupOffsets:
-        found = GroupOffsets()
+        offsets = GroupOffsets()
         for topic, partition, committed, metadata, epoch in rows:
             # The columns take whatever another program writes into them.
             if isinstance(committed, int) and is_offset(committed) and isinstance(metadata, str):
-                found[TopicPartition(topic, partition)] = StoredOffset(committed, metadata, epoch)
+                offsets[TopicPartition(topic, partition)] = StoredOffset(committed, metadata, epoch)
             else:
                 where = f"{self.path}: group {group!r}, {topic}-{partition}"
-                found[TopicPartition(topic, partition)] = BadOffset(where, str(committed))
-        return found
+                offsets[TopicPartition(topic, partition)] = BadOffset(where, str(committed))
+        return offsets
 
     def _rows(self, asked: str, *values: object) -> list[Any]:
         with self._lock:
@@ -135,7 +135,7 @@ class FileStore:
             results: Outcomes = {}
             for partition, stored in offsets.items():
                 if partition.partition < 0 or not is_offset(stored.offset):
-                    reason = f"{stored.offset} for {partition} of group {group!r} is not an offset of a partition"
+                    reason = f"{stored.offset} for {partition} of group {group!r} is not a valid offset"
                     results[partition] = StoreRefused(self.name, reason)
                 else:
                     results[partition] = None
@@ -144,7 +144,7 @@ class FileStore:
         fault = self._change("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)", rows)
         if fault is not None:
             outcomes = [
-                (group, {each: found or fault for each, found in results.items()}) for group, results in outcomes
+                (group, {each: outcome or fault for each, outcome in results.items()}) for group, results in outcomes
             ]
         yield from outcomes
 
@@ -161,7 +161,7 @@ class FileStore:
         except sqlite3.Error as error:
             return self._fault(error)
         except UnicodeEncodeError as error:
-            return StoreRefused(self.name, f"{error.object!r} is not text that can be stored")
+            return StoreRefused(self.name, f"{error.object!r} is not valid text")
         return None
 
     @contextmanager
@@ -196,7 +196,7 @@ class FileStore:
     def _fault(self, error: sqlite3.Error) -> StoreError:
         if isinstance(error, sqlite3.OperationalError):
             return StoreUnavailable(self.name, str(error))
-        return BadStore(self.name, f"cannot be read as a store of offsets: {error}")
+        return BadStore(self.name, f"is not an offset store: {error}")
 
     def close(self) -> None:
         with self._lock:

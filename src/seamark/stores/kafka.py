@@ -78,18 +78,18 @@ class KafkaStore:
         return sorted({partition.topic for partition in self.read(group)})
 
     def read(self, group: str, topics: Iterable[str] | None = None) -> GroupOffsets:
-        found = next(self.read_many([group]))[1]
+        offsets = next(self.read_many([group]))[1]
         if topics is None:
-            return found
+            return offsets
         wanted = set(topics)
-        return GroupOffsets({each: offset for each, offset in found.items() if each.topic in wanted})
+        return GroupOffsets({each: offset for each, offset in offsets.items() if each.topic in wanted})
 
     def read_many(self, groups: Iterable[str]) -> Iterator[tuple[str, GroupOffsets]]:
         coming = iter(groups)
         while batch := list(islice(coming, _READ_AT_ONCE)):
-            found = self._read_batch(batch)
+            offsets = self._read_batch(batch)
             for group in batch:
-                yield group, GroupOffsets({each: _stored(offset) for each, offset in sorted(found[group].items())})
+                yield group, GroupOffsets({each: _stored(offset) for each, offset in sorted(offsets[group].items())})
 
     def _read_batch(self, groups: list[str]) -> Mapping[str, dict[TopicPartition, Offset]]:
         try:
@@ -210,7 +210,7 @@ class KafkaStore:
     def _fault(self, error: SeamarkError) -> StoreError:
         if isinstance(error, MemberFenced):
             # How a broker answers a commit from outside to a group that has members.
-            made: StoreError = StoreRefused(self.name, f"somebody joined the group meanwhile: {error}")
+            made: StoreError = StoreRefused(self.name, f"a member has joined the group: {error}")
         elif getattr(error, "is_retriable", False):
             made = StoreUnavailable(self.name, str(error))
         else:

@@ -37,33 +37,33 @@ def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
     """Kazoo's keywords for TLS; ConfigError for one that it does not have, or a file that cannot be used."""
     if tls is None:
         return {}
-    found = {"use_ssl": True, **tls}
-    for name in found.keys() - _TLS:
+    options = {"use_ssl": True, **tls}
+    for name in options.keys() - _TLS:
         # Not its value, which may be a password under a wrong name.
-        raise ConfigError(f"tls[{name!r}]", HIDDEN, f"there is no such setting; there are {', '.join(sorted(_TLS))}")
-    if bool(found.get("certfile")) != bool(found.get("keyfile")):
-        raise ConfigError("tls['certfile']", found.get("certfile"), "certfile and keyfile go together")
+        raise ConfigError(f"tls[{name!r}]", HIDDEN, f"unknown setting; known: {', '.join(sorted(_TLS))}")
+    if bool(options.get("certfile")) != bool(options.get("keyfile")):
+        raise ConfigError("tls['certfile']", options.get("certfile"), "certfile and keyfile must be given together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if found.get("ca"):
-        _try("tls['ca']", found["ca"], lambda: context.load_verify_locations(found["ca"]))
-    if found.get("certfile"):
+    if options.get("ca"):
+        _try("tls['ca']", options["ca"], lambda: context.load_verify_locations(options["ca"]))
+    if options.get("certfile"):
         # Not None, which would ask the terminal.
-        password = found.get("keyfile_password") or ""
+        password = options.get("keyfile_password") or ""
         _try(
             "tls['certfile']",
-            found["certfile"],
-            lambda: context.load_cert_chain(found["certfile"], found["keyfile"], password),
+            options["certfile"],
+            lambda: context.load_cert_chain(options["certfile"], options["keyfile"], password),
         )
-    return found
+    return options
 
 
 def _try(option: str, file: object, load: Any) -> None:
     try:
         load()
     except ssl.SSLError:
-        raise ConfigError(option, file, "it is no PEM file of this kind, or its key has another password") from None
+        raise ConfigError(option, file, "not a PEM file of this kind, or the password of its key is wrong") from None
     except OSError as error:
-        raise ConfigError(option, file, f"it cannot be read ({error.strerror})") from None
+        raise ConfigError(option, file, f"cannot be read ({error.strerror})") from None
 
 
 def checked_sasl(sasl: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -71,7 +71,7 @@ def checked_sasl(sasl: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if sasl is None:
         return None
     if not sasl.get("mechanism"):
-        raise ConfigError("sasl['mechanism']", sasl.get("mechanism"), "it must be named, DIGEST-MD5 or GSSAPI")
+        raise ConfigError("sasl['mechanism']", sasl.get("mechanism"), "is required: DIGEST-MD5 or GSSAPI")
     if importlib.util.find_spec("puresasl") is None:
         raise MissingExtra("signing in to ZooKeeper with SASL", "zookeeper")
     return dict(sasl)
@@ -85,31 +85,31 @@ def from_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     """
     for name in sorted(properties.keys() - _KNOWN):
         known = ", ".join(sorted(_KNOWN))
-        raise ConfigError(name, HIDDEN, f"ZooKeeper's settings have no such name; there are {known}")
-    found: dict[str, Any] = {}
+        raise ConfigError(name, HIDDEN, f"unknown ZooKeeper setting; known: {known}")
+    options: dict[str, Any] = {}
     if properties.get("zookeeper.digest"):
-        found["digest"] = properties["zookeeper.digest"]
+        options["digest"] = properties["zookeeper.digest"]
     sasl = {name.removeprefix(_SASL): value for name, value in properties.items() if name.startswith(_SASL)}
     if sasl:
-        found["sasl"] = {"mechanism": "DIGEST-MD5", **sasl}
+        options["sasl"] = {"mechanism": "DIGEST-MD5", **sasl}
     if _is_true(properties, f"{_SSL}client.enable"):
-        found["tls"] = _tls_of(properties)
-    return found
+        options["tls"] = _tls_of(properties)
+    return options
 
 
 def _tls_of(properties: Mapping[str, str]) -> dict[str, Any]:
     for store in ("keystore", "truststore"):
         kind = properties.get(f"{_SSL}{store}.type", "PEM")
         if kind.upper() != "PEM":
-            raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM can be read (keytool and openssl make it)")
-    found: dict[str, Any] = {
+            raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM is supported (convert with keytool or openssl)")
+    options: dict[str, Any] = {
         "check_hostname": properties.get(f"{_SSL}endpoint.identification.algorithm", "HTTPS").upper() == "HTTPS"
     }
     if trusted := properties.get(f"{_SSL}truststore.location"):
-        found["ca"] = trusted
+        options["ca"] = trusted
     if own := properties.get(f"{_SSL}keystore.location"):
-        found |= {"certfile": own, "keyfile": own, "keyfile_password": properties.get(f"{_SSL}keystore.password")}
-    return found
+        options |= {"certfile": own, "keyfile": own, "keyfile_password": properties.get(f"{_SSL}keystore.password")}
+    return options
 
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:

@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.sharing.file_limits import connection_descriptors, open_file_limit
 from seamark.broker.sharing.held_bytes import HeldBytes
@@ -96,7 +96,7 @@ class ConnectedNode(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
 
 class Connections:

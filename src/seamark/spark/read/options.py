@@ -143,7 +143,7 @@ def client_config(given: Mapping[str, str]) -> ConsumerConfig:
         if key in settings:
             raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
     if not settings.get("bootstrap.servers"):
-        raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
+        raise ConfigError("kafka.bootstrap.servers", "", "is required: host:port of at least one broker")
     # Brokers may allow reading by the group's name only; it is not joined and nothing is committed to it.
     settings.pop("group.id", None)
     settings.setdefault("client.id", "seamark-spark")
@@ -157,7 +157,9 @@ def _subscription(take: _Taker) -> Subscription:
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if take.has(name)]
     if len(chosen) != 1:
         told = f"both {' and '.join(chosen)} are given" if chosen else "none is given"
-        raise ConfigError("subscribe", HIDDEN, f"say exactly one of subscribe, subscribePattern, assign; {told}")
+        raise ConfigError(
+            "subscribe", HIDDEN, f"exactly one of subscribe, subscribePattern and assign is required; {told}"
+        )
     text = take(chosen[0], _text, "")
     if chosen[0] == "assign":
         return Subscription(partitions={t: tuple(p) for t, p in partitions_object("assign", text).items()})
@@ -169,7 +171,7 @@ def _subscription(take: _Taker) -> Subscription:
         return Subscription(pattern=text)
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not topics:
-        raise ConfigError("subscribe", text, "names no topic")
+        raise ConfigError("subscribe", text, "contains no topic")
     return Subscription(topics=topics)
 
 
@@ -212,21 +214,21 @@ def _text(name: str, text: str) -> str:
 def _flag(name: str, text: str) -> bool:
     word = text.strip().lower()
     if word not in ("true", "false"):
-        raise ConfigError(name, text, "is true or false")
+        raise ConfigError(name, text, "must be true or false")
     return word == "true"
 
 
 def _count(name: str, text: str) -> int:
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) <= 19) or not 0 < int(word) < 2**63:
-        raise ConfigError(name, text, "is a whole number above 0")
+        raise ConfigError(name, text, "must be an integer > 0")
     return int(word)
 
 
 def _size(name: str, text: str) -> int:
     size = _count(name, text)
     if not 1024 <= size <= 512 << 20:
-        raise ConfigError(name, text, "is a number of bytes from 1024 to 536870912")
+        raise ConfigError(name, text, "must be a number of bytes from 1024 to 536870912")
     return size
 
 
@@ -234,7 +236,7 @@ def _delay(name: str, text: str) -> int:
     found = re.fullmatch(r"\s*(\d{1,12})\s*([a-z]+)?\s*", text.lower())
     unit = None if found is None else _DELAY_UNITS_MS.get(found[2] or "ms")
     if found is None or unit is None:
-        raise ConfigError(name, text, f"is a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
+        raise ConfigError(name, text, f"must be a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
     return int(found[1]) * unit
 
 
@@ -242,7 +244,7 @@ def _one_of(*words: str) -> Callable[[str, str], str]:
     def read(name: str, text: str) -> str:
         word = text.strip().lower()
         if word not in words:
-            raise ConfigError(name, text, f"is one of {', '.join(words)}")
+            raise ConfigError(name, text, f"must be one of {', '.join(words)}")
         return word
 
     return read

@@ -60,7 +60,7 @@ def partitions_object(option: str, text: str) -> dict[str, list[int]]:
         if not isinstance(indexes, list) or not indexes or not all(_is_number(index, 0) for index in indexes):
             raise ConfigError(option, text, f'{topic!r} needs a list of partition numbers: {{"{topic}": [0, 1]}}')
     if not found:
-        raise ConfigError(option, text, "names no partition")
+        raise ConfigError(option, text, "contains no partition")
     return {topic: sorted(set(indexes)) for topic, indexes in found.items()}
 
 
@@ -71,7 +71,7 @@ def offsets_point(option: str, text: str, words: tuple[Word, ...], *, forbidden:
         if word == known:
             return AtWord(known)
     if not text.strip().startswith("{"):
-        raise ConfigError(option, text, f"is {', '.join(words)} or a JSON object of offsets")
+        raise ConfigError(option, text, f"must be {', '.join(words)} or a JSON object of offsets")
     offsets = _numbers(option, text, least=EARLIEST)
     for partition, offset in offsets.items():
         if offset == forbidden:
@@ -89,7 +89,7 @@ def time_point(option: str, text: str, *, or_latest: bool) -> AtTimes:
     """One time in milliseconds since 1970 for all partitions."""
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-        raise ConfigError(option, text, "is a number of milliseconds since 1970")
+        raise ConfigError(option, text, "must be a number of milliseconds since 1970")
     return AtTimes({}, int(word), option, or_latest)
 
 
@@ -102,10 +102,10 @@ def _numbers(option: str, text: str, *, least: int) -> dict[TopicPartition, int]
             if not (key.isascii() and key.isdecimal() and len(key) <= 10):
                 raise ConfigError(option, text, f"{key!r} of {topic!r} is not a partition number")
             if not _is_number(number, least):
-                raise ConfigError(option, text, f"partition {key} of {topic!r} has {number!r} in place of a number")
+                raise ConfigError(option, text, f"partition {key} of {topic!r} must have a number, got {number!r}")
             found[TopicPartition(topic, int(key))] = number
     if not found:
-        raise ConfigError(option, text, "names no partition")
+        raise ConfigError(option, text, "contains no partition")
     return found
 
 

@@ -84,11 +84,11 @@ def _behind_the_gap(network: NetworkClient, wanted: OffsetRange, options: ReadOp
     """Where to go on when the log does not hold ``begin`` any more."""
     log_start = _log_start(network, wanted.partition, options)
     if log_start <= begin:
-        raise RecordsLost(f"the log of {wanted.partition} ends before offset {wanted.end} that was planned to be read")
+        raise RecordsLost(f"the log of {wanted.partition} ends before the planned offset {wanted.end}")
     what = f"offsets {begin} to {min(log_start, wanted.end)} of {wanted.partition} were deleted before they were read"
     if options.fail_on_loss:
         raise RecordsLost(what)
-    log.warning("%s; going on, as failOnDataLoss=false says", what)
+    log.warning("%s; continuing, because failOnDataLoss=false", what)
     return log_start
 
 
@@ -110,6 +110,6 @@ def _check_decoder() -> None:
         import seamark.wire.columns.columns  # noqa: F401
     except (OSError, MemoryError) as error:
         raise SparkSourceError(
-            f"the Arrow decoder cannot be loaded ({error}): give Python workers more memory, "
-            "spark.executor.pyspark.memory has to be 1g or more"
+            f"the Arrow decoder cannot be loaded ({error}): Python workers need more memory, "
+            "set spark.executor.pyspark.memory to at least 1g"
         ) from error

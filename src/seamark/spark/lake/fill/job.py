@@ -130,13 +130,15 @@ def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[s
     found = cluster.topics([TOPIC]).get(TOPIC)
     if found is None:
         if published.covered:
-            raise LakeError(f"the cluster has no topic {TOPIC}, but the lake holds records of it: is it another one?")
-        log.warning("%s does not exist yet: nobody has committed on this cluster", TOPIC)
+            raise LakeError(
+                f"the cluster has no topic {TOPIC}, but the lake has records of it: is this another cluster?"
+            )
+        log.warning("%s does not exist yet: nothing has been committed on this cluster", TOPIC)
         return published.topic_id, []
     if published.topic_id and found.topic_id and found.topic_id != published.topic_id:
         raise LakeError(
-            f"{TOPIC} was created again (id {published.topic_id} became {found.topic_id}): its offsets mean nothing in "
-            "the lake's history; fill a new lake in another directory"
+            f"{TOPIC} was recreated (id {published.topic_id} became {found.topic_id}): its offsets do not match "
+            "the lake's history; use a new lake in another directory"
         )
     partitions = [TopicPartition(TOPIC, number) for number in found.partitions]
     starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
@@ -147,7 +149,7 @@ def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[s
         if covered and ends[partition] < covered.end:
             raise LakeError(
                 f"{partition} ends at offset {ends[partition]}, but the lake has it up to {covered.end}: "
-                "it is of another cluster, or records were lost there"
+                "it is another cluster, or records were lost"
             )
         if begin < ends[partition]:
             wanted = OffsetRange(partition, found.topic_id, begin, ends[partition])
@@ -199,7 +201,7 @@ def rejects_told(root: Path, files: Iterable[File]) -> str:
     assert first is not None
     told = "; ".join(f"{count} of them: {kind}" for kind, count in kinds.most_common())
     return (
-        f"{counted(kinds.total(), 'record')} of {TOPIC} cannot be read and went to the table rejects ({told}); "
+        f"{counted(kinds.total(), 'record')} of {TOPIC} cannot be decoded and are in the table rejects ({told}); "
         f"the first is in partition {first[0]} at offset {first[1]}"
     )
 

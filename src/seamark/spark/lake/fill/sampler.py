@@ -83,9 +83,9 @@ def sample(
             merge_small_files(spark, lake)
         if not look.groups:
             # Kafka leaves out of its list what may not be seen.
-            log.warning("the coordinators name no group: there is none, or Describe on groups is missing")
+            log.warning("the coordinators returned no group: there is none, or the DESCRIBE ACL on groups is missing")
         if look.unknown:
-            log.warning("groups and partitions that did not answer the look of %d: %d", look.time_ms, look.unknown)
+            log.warning("sample at %d ms: groups and partitions that could not be read: %d", look.time_ms, look.unknown)
         for table, file in look.files:
             if not table.startswith("state_"):
                 rows[table] = rows.get(table, 0) + file.rows
@@ -111,7 +111,7 @@ def look_once(spark: SparkSession, lake: Lake, config: Mapping[str, Any], *, wit
     with translated():
         found = spark.range(0, 1, 1, 1).mapInArrow(work, REPORT).collect()
     if not found:
-        raise SeamarkError("the look at the cluster gave no answer; nothing was published")
+        raise SeamarkError("sampling the cluster gave no result; nothing was published")
     return Look.of_line(found[0].report)
 
 
