@@ -1,28 +1,81 @@
 """Seamark: how far has this Kafka consumer group safely got?
 
-Importing this package costs next to nothing: every part is loaded when it is first used.
+The names that most programs use are here; each package exports all of its own. Importing this package costs next to
+nothing: every part is loaded when it is first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from seamark._version import __version__
 
 if TYPE_CHECKING:
-    from seamark.broker.embedded import Broker
-    from seamark.broker.security.security import Acl, Security, Tls
+    from seamark.broker import Acl, Broker, Security, Tls
+    from seamark.client import (
+        Admin,
+        AsyncAdmin,
+        AsyncConsumer,
+        AsyncProducer,
+        Consumer,
+        NewTopic,
+        Offset,
+        Producer,
+        Record,
+    )
+    from seamark.errors import ClosedError, ConfigError, MadeBeforeFork, MissingExtra, SeamarkError, UsageError
+    from seamark.parallel import AsyncParallelConsumer, ParallelConsumer
+    from seamark.topic_partition import TopicPartition
 
-__all__ = ["Acl", "Broker", "Security", "Tls", "__version__"]
+_HOMES = {
+    "seamark.broker": ("Acl", "Broker", "Security", "Tls"),
+    "seamark.client": (
+        "Admin",
+        "AsyncAdmin",
+        "AsyncConsumer",
+        "AsyncProducer",
+        "Consumer",
+        "NewTopic",
+        "Offset",
+        "Producer",
+        "Record",
+    ),
+    "seamark.errors": ("ClosedError", "ConfigError", "MadeBeforeFork", "MissingExtra", "SeamarkError", "UsageError"),
+    "seamark.parallel": ("AsyncParallelConsumer", "ParallelConsumer"),
+    "seamark.topic_partition": ("TopicPartition",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Acl",
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncParallelConsumer",
+    "AsyncProducer",
+    "Broker",
+    "ClosedError",
+    "ConfigError",
+    "Consumer",
+    "MadeBeforeFork",
+    "MissingExtra",
+    "NewTopic",
+    "Offset",
+    "ParallelConsumer",
+    "Producer",
+    "Record",
+    "SeamarkError",
+    "Security",
+    "Tls",
+    "TopicPartition",
+    "UsageError",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Broker":
-        from seamark.broker.embedded import Broker
-
-        return Broker
-    if name in ("Acl", "Security", "Tls"):
-        from seamark.broker.security import security
-
-        return getattr(security, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

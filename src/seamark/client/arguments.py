@@ -8,7 +8,7 @@ them; those of a consumer are checked here, because what cannot exist would be w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from seamark.client.records import Offset
 from seamark.errors import UsageError
@@ -18,6 +18,17 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 _LARGEST_PARTITION = 2**31 - 1
+
+
+def one_of(name: str, given: Any, other_name: str, other: Any) -> Any:
+    """An argument with two names: ours, and the one that users of other Python clients know. None is not given.
+
+    >>> one_of("value", None, "value_deserializer", str)
+    <class 'str'>
+    """
+    if given is not None and other is not None:
+        raise UsageError(f"{name}= and {other_name}= are the same argument: pass only one of them")
+    return other if given is None else given
 
 
 def read_names(argument: str, wanted: Iterable[str], what: str = "names") -> list[str]:

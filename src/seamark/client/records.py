@@ -6,7 +6,7 @@ twice as long to make. They are values; nothing in Seamark changes one after it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -22,6 +22,18 @@ _LONGEST_METADATA = 2**15 - 1
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+# What keys and values are after deserializing. A plain ``Record`` is one of anything.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K_co = TypeVarWithDefault("K_co", covariant=True, default=Any)
+    V_co = TypeVarWithDefault("V_co", covariant=True, default=Any)
+else:
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)
+# None, which a key or value of any type may be left out for.
+_NOTHING: Any = None
+
 
 class Offset:
     """A position to commit, exclusive: the next offset to process. ``Offset(7)`` says that 6 and below are done.
@@ -33,7 +45,7 @@ class Offset:
 
     def __init__(self, offset: int, metadata: str = "", leader_epoch: int = -1) -> None:
         if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= LARGEST_OFFSET:
-            raise UsageError(f"an offset to commit is a whole number from 0 to {LARGEST_OFFSET}, not {offset!r}")
+            raise UsageError(f"an offset to commit must be an integer from 0 to {LARGEST_OFFSET}, got {offset!r}")
         if not isinstance(metadata, str) or len(metadata) > _LONGEST_METADATA or not metadata.isascii():
             _check_metadata(metadata)
         if (
@@ -41,7 +53,7 @@ class Offset:
             or not isinstance(leader_epoch, int)
             or not -1 <= leader_epoch <= _LARGEST_EPOCH
         ):
-            raise UsageError(f"a leader epoch is a whole number from -1 to {_LARGEST_EPOCH}, not {leader_epoch!r}")
+            raise UsageError(f"a leader epoch must be an integer from -1 to {_LARGEST_EPOCH}, got {leader_epoch!r}")
         self.offset = offset
         self.metadata = metadata
         self.leader_epoch = leader_epoch
@@ -63,21 +75,22 @@ class Offset:
 def _check_metadata(metadata: object) -> None:
     """Refuse what no commit can carry: it would fail in the same way however often it were sent."""
     if not isinstance(metadata, str):
-        raise UsageError(f"the metadata of an offset is text, not {metadata!r}")
+        raise UsageError(f"the metadata of an offset must be a string, got {metadata!r}")
     try:
         size = len(metadata.encode())
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"the metadata of an offset cannot be written as UTF-8: {metadata[error.start]!r} is half a character"
+            f"the metadata of an offset cannot be encoded as UTF-8: {metadata[error.start]!r} is an unpaired surrogate"
         ) from None
     if size > _LONGEST_METADATA:
-        raise UsageError(f"the metadata of an offset has at most {_LONGEST_METADATA} bytes, not {size}")
+        raise UsageError(f"the metadata of an offset may have at most {_LONGEST_METADATA} bytes, got {size}")
 
 
-class Record:
+class Record(Generic[K_co, V_co]):
     """One record as a consumer gives it; ``key`` and ``value`` are what the deserializers made.
 
-    ``timestamp_type`` is 0 for the producer's time and 1 for the broker's.
+    Either may be None: there is no key, or the record is a tombstone. ``timestamp_type`` is 0 for the producer's time
+    and 1 for the broker's.
     """
 
     __slots__ = (
@@ -97,8 +110,8 @@ class Record:
         topic: str,
         partition: int,
         offset: int,
-        key: Any = None,
-        value: Any = None,
+        key: K_co = _NOTHING,
+        value: V_co = _NOTHING,
         headers: Headers = (),
         timestamp_ms: int = NO_TIMESTAMP,
         timestamp_type: int = CREATE_TIME,

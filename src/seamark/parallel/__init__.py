@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seamark.parallel.core.stall import Stall
     from seamark.parallel.core.work import RecordState
     from seamark.parallel.handle import ConsumerStopped, OwnerBusy
-    from seamark.parallel.observe.health import HealthServer
+    from seamark.parallel.observe.health import HasStatus, HealthServer
     from seamark.parallel.observe.progress import Progress
     from seamark.parallel.observe.status import (
         CommitStatus,
@@ -38,6 +38,7 @@ _HOMES = {
     "ConsumerStopped": "handle",
     "HandlerErrorLost": "pools.process_calls",
     "HandlerProcessDied": "pools.process_calls",
+    "HasStatus": "observe.health",
     "HealthServer": "observe.health",
     "OwnerBusy": "handle",
     "ParallelConsumer": "consumer",
@@ -64,6 +65,7 @@ __all__ = [
     "DeadLetter",
     "HandlerErrorLost",
     "HandlerProcessDied",
+    "HasStatus",
     "HealthServer",
     "Order",
     "OwnerBusy",

@@ -12,9 +12,9 @@ Plan, undo and preview are pure; ``read_state`` and ``apply`` talk to the cluste
 from __future__ import annotations
 
 from seamark.plans.applying import Applied, Outcome, apply
-from seamark.plans.clamping import clamp_plan, clamp_to_log
+from seamark.plans.clamping import Clamped, clamp_plan, clamp_to_log
 from seamark.plans.cluster_reading import read_state
-from seamark.plans.decisions import Standing, check
+from seamark.plans.decisions import Standing, Standings, check
 from seamark.plans.errors import (
     BadPlan,
     GroupInUse,
@@ -26,7 +26,7 @@ from seamark.plans.errors import (
     TopicChanged,
     WrongCluster,
 )
-from seamark.plans.plan import Change, ClusterState, GroupChanges, Plan, build_plan
+from seamark.plans.plan import Change, ClusterState, GroupChanges, GroupState, LogRange, Plan, TopicState, build_plan
 from seamark.plans.plan_file import read_plan, read_undo, undo_path_of, write_plan
 from seamark.plans.plan_text import digest_of, parse_plan, text_of
 from seamark.plans.preview import PlanRow, Preview, preview
@@ -36,9 +36,12 @@ __all__ = [
     "Applied",
     "BadPlan",
     "Change",
+    "Clamped",
     "ClusterState",
     "GroupChanges",
     "GroupInUse",
+    "GroupState",
+    "LogRange",
     "Outcome",
     "OutsideLog",
     "Plan",
@@ -49,7 +52,9 @@ __all__ = [
     "PlanStale",
     "Preview",
     "Standing",
+    "Standings",
     "TopicChanged",
+    "TopicState",
     "UndoRecord",
     "WrongCluster",
     "apply",

@@ -93,6 +93,8 @@ def outside_log(offset: int, log: LogRange) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
+    """A topic as the cluster has it: its id tells it from another of the same name."""
+
     topic_id: str
     partition_count: int
 

@@ -14,26 +14,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seamark.stores.contract import BadOffset, GroupOffsets, OffsetStore, StoredOffset
+    from seamark.stores.errors import BadStore, StoreError, StoreRefused, StoreUnavailable
     from seamark.stores.file import FileStore
     from seamark.stores.kafka import KafkaStore
     from seamark.zookeeper.store import ZookeeperStore
 
 _HOMES = {
     "BadOffset": "seamark.stores.contract",
+    "BadStore": "seamark.stores.errors",
     "FileStore": "seamark.stores.file",
     "GroupOffsets": "seamark.stores.contract",
     "KafkaStore": "seamark.stores.kafka",
     "OffsetStore": "seamark.stores.contract",
+    "StoreError": "seamark.stores.errors",
+    "StoreRefused": "seamark.stores.errors",
+    "StoreUnavailable": "seamark.stores.errors",
     "StoredOffset": "seamark.stores.contract",
     "ZookeeperStore": "seamark.zookeeper.store",
 }
 
 __all__ = [
     "BadOffset",
+    "BadStore",
     "FileStore",
     "GroupOffsets",
     "KafkaStore",
     "OffsetStore",
+    "StoreError",
+    "StoreRefused",
+    "StoreUnavailable",
     "StoredOffset",
     "ZookeeperStore",
 ]

@@ -181,7 +181,7 @@ def test_ctrl_c_at_the_end_of_a_program_gives_up_and_says_what_was_lost(kafka_li
         waits = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
-    assert waits.startswith("the program ends when 10 records are delivered")
+    assert waits.startswith("delivering 10 records before the program ends")
     assert said.startswith(f"10 of 10 records were not delivered: 10 to topic {topic!r}: "), said
     assert "interrupted" in said
 
@@ -197,7 +197,9 @@ def test_what_is_sent_too_late_to_be_waited_for_is_counted_in_the_log(run_progra
         "    producer._sender.failures.log_rest = lambda: producer.send(topic, b'x')\n"
         "atexit.register(be_late)"
     )
-    assert ran.stderr.splitlines() == ["the program ends with 1 record on the way, sent while it ended: not waited for"]
+    assert ran.stderr.splitlines() == [
+        "the program ends with 1 record in flight, sent while it was ending and not waited for"
+    ]
 
 
 # -- a producer that is dropped

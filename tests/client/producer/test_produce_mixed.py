@@ -120,7 +120,7 @@ def test_what_is_no_topic_is_told_to_every_way_of_sending(kafka_like):
 
     with Producer(bootstrap_servers=kafka_like.bootstrap) as producer:
         for wrong in (None, "", 7, ["t"]):
-            with pytest.raises(UsageError, match="a record goes to a topic"):
+            with pytest.raises(UsageError, match="the topic of a record must be a name"):
                 producer.send(wrong, b"x")
-            with pytest.raises(UsageError, match="a record goes to a topic"):
+            with pytest.raises(UsageError, match="the topic of a record must be a name"):
                 producer.send_many(wrong, [b"x"])

@@ -34,7 +34,7 @@ WRONG = [
     ("alter_group_offsets", ("", {T0: 1}), "group_id is the name of a group, not ''"),
     ("alter_group_offsets", (None, {T0: 1}), "group_id is the name of a group, not None"),
     ("alter_group_offsets", ("g", [T0]), "offsets to commit are a mapping from TopicPartition to Offset"),
-    ("alter_group_offsets", ("g", {T0: 2**63}), "an offset to commit is a whole number"),
+    ("alter_group_offsets", ("g", {T0: 2**63}), "an offset to commit must be an integer"),
     ("delete_group_offsets", ("g", "t0"), "partitions is a list of TopicPartition, not 't0'"),
     ("delete_group_offsets", ("g", T0), "partitions is a list of TopicPartition, not one; write [TopicPartition("),
     ("delete_group_offsets", ("g", ["t0"]), "partitions has TopicPartition(topic, partition), not 't0'"),
@@ -76,7 +76,7 @@ def test_a_timeout_that_is_no_number_of_seconds_is_refused(timeout):
 def test_an_offset_beyond_what_a_log_can_have_is_not_sought():
     with Consumer(bootstrap_servers=NOBODY) as consumer:
         consumer.assign([T0])
-        with pytest.raises(UsageError, match="an offset is a whole number from 0 to 9223372036854775807"):
+        with pytest.raises(UsageError, match="an offset must be an integer from 0 to 9223372036854775807"):
             consumer.seek(T0, 2**63)
-        with pytest.raises(UsageError, match="whole number"):
+        with pytest.raises(UsageError, match="an offset to commit must be an integer"):
             consumer.seek(T0, Offset(2**63))

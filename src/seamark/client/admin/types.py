@@ -92,6 +92,8 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
+    """A cluster with its brokers; ``controller_id`` is -1 while there is no controller."""
+
     cluster_id: str
     controller_id: int
     brokers: tuple[Node, ...]

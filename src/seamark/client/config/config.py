@@ -176,12 +176,12 @@ class ConsumerConfig(ClientConfig):
     prefetch_max_bytes: int = integer(67_108_864, "bytes fetched and not yet polled are kept below this", 0, _LONG)
     max_poll_bytes: int = integer(
         67_108_864,
-        "a poll begins no further part of a batch when its records unfold to so much; it may hold one part more",
+        "a poll starts no further part of a batch once its records take this much memory; it may exceed it by one part",
         1,
         _LONG,
     )
     decoded_batch_max_bytes: int = integer(
-        134_217_728, "the most that a compressed batch may unfold to; a larger one is not read", 1_048_576, _INT
+        134_217_728, "the most that a compressed batch may decompress to; a larger one is not read", 1_048_576, _INT
     )
     record_max_headers: int = integer(
         10_000, "the most headers that a record may have; a batch with one that has more is not read", 1_000, _INT

@@ -17,25 +17,31 @@ import inspect
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
-from seamark.client.arguments import read_partitions
+from seamark.client.arguments import one_of, read_partitions
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
     ConsumerFacade,
+    K,
+    OffsetAndTime,
+    Reads,
+    Topics,
+    V,
+    is_empty,
+    offsets_and_times,
     plain_offsets,
     read_max,
     read_offset,
     read_timestamps,
 )
 from seamark.client.consumer.steps import Call, OnIo
-from seamark.client.consumer.times import OffsetAndTime, offsets_and_times
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.listener import Listener
+from seamark.client.core.listener import Listener, ListenerFunction
 from seamark.client.core.positions.reset import EARLIEST, LATEST
-from seamark.client.records import Offset, Record
+from seamark.client.records import K_co, Offset, Record, V_co
 from seamark.client.timing import Deadline, now_ms
 from seamark.topic_partition import TopicPartition
 
@@ -51,25 +57,105 @@ def _task_id() -> int:
     return id(task)
 
 
-class AsyncConsumer(ConsumerFacade):
+class AsyncConsumer(ConsumerFacade, Generic[K_co, V_co]):
     """Configured as Consumer is; see there for what each call means."""
+
+    # The defaults tell checkers what K and V are where nothing is said.
+    @overload
+    def __init__(
+        self: AsyncConsumer[K | None, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value: Reads[V] | None = bytes,  # type: ignore[assignment]
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[K | None, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: None = None,
+        value: None = None,
+        key_deserializer: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value_deserializer: Reads[V] | None = bytes,  # type: ignore[assignment]
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[K | None, Any],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[Any, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: str,
+        value: Reads[V] | None = bytes,  # type: ignore[assignment]
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[Any, Any],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: str,
+        value: str,
+        key_deserializer: str | None = None,
+        value_deserializer: str | None = None,
+        **keywords: Any,
+    ) -> None: ...
 
     def __init__(
         self,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | Topics | None = None,
         /,
-        *,
-        key: Any = bytes,
-        value: Any = bytes,
+        *topics: Topics,
+        key: Any = None,
+        value: Any = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(config, keywords, key=key, value=value, who=_task_id)
+        super().__init__(
+            config,
+            topics,
+            keywords,
+            key=one_of("key", key, "key_deserializer", key_deserializer),
+            value=one_of("value", value, "value_deserializer", value_deserializer),
+            who=_task_id,
+        )
 
     async def subscribe(
-        self, topics: object, *, on_assigned: object = None, on_revoked: object = None, on_lost: object = None
+        self,
+        topics: Topics,
+        *,
+        on_assigned: ListenerFunction | None = None,
+        on_revoked: ListenerFunction | None = None,
+        on_lost: ListenerFunction | None = None,
     ) -> None:
         listener = Listener.checked(on_assigned, on_revoked, on_lost, may_await=True)
-        if isinstance(topics, list | tuple | set | frozenset) and not topics:
+        if is_empty(topics):
             await self.unsubscribe()
         else:
             await self._run(self._calls.subscribe(topics, listener))
@@ -80,7 +166,7 @@ class AsyncConsumer(ConsumerFacade):
     async def unsubscribe(self) -> None:
         await self._run(self._calls.unsubscribe())
 
-    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Record]:
+    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Record[K_co, V_co]]:
         most = self.config.max_poll_records if max_records is None else read_max("max_records", max_records)
         metrics = self._loop.core.metrics
         with self._guard:
@@ -109,7 +195,7 @@ class AsyncConsumer(ConsumerFacade):
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             yield batch
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K_co, V_co]]:
         iteration = self._calls.iteration
         while True:
             for record in iteration.handing:

@@ -120,7 +120,7 @@ class ConsumerCalls:
             # In each round: a callback or a listener may have closed the consumer or ended its subscription.
             self._check_open()
             if not self.core.subscription.kind.reads_something:
-                raise UsageError("this consumer reads nothing: call subscribe() or assign() before poll()")
+                raise UsageError("the consumer has nothing to read: call subscribe() or assign() before poll()")
             yield from self._report_failures()
             self._check_wakeup()
             yield from self._run_callbacks()
@@ -261,7 +261,7 @@ class ConsumerCalls:
         self._check_open()
         self._check_group("commit")
         if callback is not None and not callable(callback):
-            raise UsageError(f"a commit callback is a function of offsets and error, not {callback!r}")
+            raise UsageError(f"a commit callback must be a function of (offsets, error), got {callback!r}")
         refuse_generator("the commit callback", callback)
 
         def start() -> None:
@@ -431,7 +431,7 @@ class ConsumerCalls:
 
     def _check_group(self, what: str) -> None:
         if not self.core.settings.has_group:
-            raise UsageError(f"to {what}, a consumer needs a group.id")
+            raise UsageError(f"a consumer without a group.id cannot {what}: set group.id")
 
     def _check_wakeup(self) -> None:
         if self.loop.is_woken:

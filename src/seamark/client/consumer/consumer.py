@@ -15,25 +15,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
-from seamark.client.arguments import read_partitions
+from seamark.client.arguments import one_of, read_partitions
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
     ConsumerFacade,
+    K,
+    OffsetAndTime,
+    Reads,
+    Topics,
+    V,
+    is_empty,
+    offsets_and_times,
     plain_offsets,
     read_max,
     read_offset,
     read_timestamps,
 )
 from seamark.client.consumer.steps import Call, OnIo
-from seamark.client.consumer.times import OffsetAndTime, offsets_and_times
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.listener import Listener
+from seamark.client.core.listener import Listener, ListenerFunction
 from seamark.client.core.positions.reset import EARLIEST, LATEST
-from seamark.client.records import Offset, Record
+from seamark.client.records import K_co, Offset, Record, V_co
 from seamark.client.timing import Deadline, now_ms
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -42,27 +48,108 @@ R = TypeVar("R")
 _MAX_BYTES = 64 << 20
 
 
-class Consumer(ConsumerFacade):
+class Consumer(ConsumerFacade, Generic[K_co, V_co]):
     """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
 
-    ``key`` and ``value`` say how records are deserialized.
+    ``Consumer("orders", bootstrap_servers=…, group_id=…)`` subscribes to topics, which may also stand behind a mapping.
+    ``key`` and ``value`` say how records are deserialized, and with it their type: ``value=str`` makes a consumer of
+    ``Record[bytes | None, str | None]``. ``key_deserializer`` and ``value_deserializer`` are other names for them.
     """
+
+    # The defaults tell checkers what K and V are where nothing is said.
+    @overload
+    def __init__(
+        self: Consumer[K | None, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value: Reads[V] | None = bytes,  # type: ignore[assignment]
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[K | None, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: None = None,
+        value: None = None,
+        key_deserializer: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value_deserializer: Reads[V] | None = bytes,  # type: ignore[assignment]
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[K | None, Any],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: Reads[K] | None = bytes,  # type: ignore[assignment]
+        value: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[Any, V | None],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: str,
+        value: Reads[V] | None = bytes,  # type: ignore[assignment]
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        config: Mapping[str, Any] | Topics | None = None,
+        /,
+        *topics: Topics,
+        key: str,
+        value: str,
+        key_deserializer: str | None = None,
+        value_deserializer: str | None = None,
+        **keywords: Any,
+    ) -> None: ...
 
     def __init__(
         self,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | Topics | None = None,
         /,
-        *,
-        key: Any = bytes,
-        value: Any = bytes,
+        *topics: Topics,
+        key: Any = None,
+        value: Any = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(config, keywords, key=key, value=value)
+        super().__init__(
+            config,
+            topics,
+            keywords,
+            key=one_of("key", key, "key_deserializer", key_deserializer),
+            value=one_of("value", value, "value_deserializer", value_deserializer),
+        )
 
     # -- what to read
 
     def subscribe(
-        self, topics: object, *, on_assigned: object = None, on_revoked: object = None, on_lost: object = None
+        self,
+        topics: Topics,
+        *,
+        on_assigned: ListenerFunction | None = None,
+        on_revoked: ListenerFunction | None = None,
+        on_lost: ListenerFunction | None = None,
     ) -> None:
         """Join the group for these topics: a list of names, a name, or a pattern that must match whole names.
 
@@ -70,7 +157,7 @@ class Consumer(ConsumerFacade):
         partitions too. No topics at all unsubscribe.
         """
         listener = Listener.checked(on_assigned, on_revoked, on_lost)
-        if _is_empty(topics):
+        if is_empty(topics):
             self.unsubscribe()
         else:
             self._run(self._calls.subscribe(topics, listener))
@@ -85,7 +172,7 @@ class Consumer(ConsumerFacade):
 
     # -- reading
 
-    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Record]:
+    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[Record[K_co, V_co]]:
         """Records that are there, or arrive within ``timeout`` seconds; may be empty.
 
         ``max_records`` is max.poll.records (500) unless given.
@@ -124,7 +211,7 @@ class Consumer(ConsumerFacade):
         with self._guard:
             return self._columns(partition, start, end, options)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K_co, V_co]]:
         """Records for ever, one at a time; ends when the consumer is closed.
 
         A record counts as consumed when the next one is asked for, or by ``commit``: a loop that fails, or is left, has
@@ -277,8 +364,4 @@ class Consumer(ConsumerFacade):
 def _refuse(answer: Awaitable[object]) -> None:
     if isinstance(answer, Coroutine):
         answer.close()
-    raise UsageError("a callback of a Consumer returned something to await: only AsyncConsumer can await it")
-
-
-def _is_empty(topics: object) -> bool:
-    return isinstance(topics, list | tuple | set | frozenset) and not topics
+    raise UsageError("a callback of a Consumer returned an awaitable: use AsyncConsumer, which awaits it")

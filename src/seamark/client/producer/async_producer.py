@@ -12,24 +12,131 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, overload
 
+from seamark.client.arguments import one_of
 from seamark.client.errors import DeliveryFailed, OperationTimedOut
 from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
-from seamark.client.producer.handle import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
+from seamark.client.producer.handle import (
+    BySchema,
+    Bytes,
+    K,
+    K_contra,
+    ProducerFacade,
+    RoomNeeded,
+    TopicNeeded,
+    V,
+    V_contra,
+    Writes,
+    read_timestamp,
+    run_of,
+)
 from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 
 
-class AsyncProducer(ProducerFacade):
+class AsyncProducer(ProducerFacade, Generic[K_contra, V_contra]):
     """Configured as Producer is; see there for what each call means."""
+
+    @overload
+    def __init__(
+        self: AsyncProducer[Bytes, Bytes],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[Bytes, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: str | BySchema | None = None,
+        key_serializer: None = None,
+        value_serializer: str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[Bytes, V],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: Writes[V] | None = None,
+        key_serializer: None = None,
+        value_serializer: Writes[V] | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[Any, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: str | BySchema | None = None,
+        value: Writes[Any] | str | BySchema | None = None,
+        key_serializer: str | BySchema | None = None,
+        value_serializer: Writes[Any] | str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[K, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Writes[K] | None = None,
+        value: str | BySchema | None = None,
+        key_serializer: Writes[K] | None = None,
+        value_serializer: str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[K, V],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Writes[K] | None = None,
+        value: Writes[V] | None = None,
+        key_serializer: Writes[K] | None = None,
+        value_serializer: Writes[V] | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Any = None,
+        value: Any = None,
+        key_serializer: Any = None,
+        value_serializer: Any = None,
+        **keywords: Any,
+    ) -> None:
+        key = one_of("key", key, "key_serializer", key_serializer)
+        value = one_of("value", value, "value_serializer", value_serializer)
+        super().__init__(config, keywords, key=key, value=value)
 
     async def send(
         self,
         topic: str,
-        value: Any = None,
+        value: V_contra | None = None,
         *,
-        key: Any = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
@@ -58,7 +165,7 @@ class AsyncProducer(ProducerFacade):
         return answer
 
     async def send_many(
-        self, topic: str, values: Iterable[Any], *, partition: int | None = None, timestamp_ms: int | None = None
+        self, topic: str, values: Iterable[V_contra], *, partition: int | None = None, timestamp_ms: int | None = None
     ) -> DeliveryRun:
         some = self._check_many(topic, values)
         stamp = read_timestamp(timestamp_ms)

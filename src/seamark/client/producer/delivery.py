@@ -207,38 +207,42 @@ class Delivery:
 
     def __repr__(self) -> str:
         outcome, place = self._outcome.part(self._index)
-        state = (outcome.error or outcome.delivered(place)) if outcome.is_done else "on the way"
+        state = (outcome.error or outcome.delivered(place)) if outcome.is_done else "in flight"
         return f"<Delivery to {outcome.partition}: {state}>"
 
 
-class DeliveryRun(NamedTuple):
-    """The futures of many records that were sent together: runs of (outcome, first index, count)."""
+class DeliveryRun:
+    """The futures of many records that were sent together; ``result()`` blocks, ``await`` awaits."""
 
-    runs: tuple[tuple[BatchOutcome, int, int], ...]
+    __slots__ = ("_runs",)
+
+    def __init__(self, runs: tuple[tuple[BatchOutcome, int, int], ...]) -> None:
+        # Each is an outcome, the first index in it, and how many follow.
+        self._runs = runs
 
     def __len__(self) -> int:
-        return sum(count for _, _, count in self.runs)
+        return sum(count for _, _, count in self._runs)
 
     def done(self) -> bool:
-        return all(outcome.is_done for outcome, _, _ in self.runs)
+        return all(outcome.is_done for outcome, _, _ in self._runs)
 
     def result(self, timeout: float | None = None) -> list[Delivered]:
         """Where each record was stored, in the order they were given; raises the first error."""
         if (error := self.exception(timeout)) is not None:
             raise error
-        return [outcome.settled(index) for outcome, first, count in self.runs for index in range(first, first + count)]
+        return [outcome.settled(index) for outcome, first, count in self._runs for index in range(first, first + count)]
 
     def exception(self, timeout: float | None = None) -> ClientError | None:
         """Wait for all of them; the first error, or None if every record was stored."""
         deadline = Deadline.never() if timeout is None else Deadline(timeout)
-        for outcome, _, _ in self.runs:
+        for outcome, _, _ in self._runs:
             if not outcome.wait(None if timeout is None else deadline.remaining):
                 raise deadline.timed_out(f"delivery of {counted(len(self), 'record')}")
-        errors = [outcome.look(first, count) for outcome, first, count in self.runs]
+        errors = [outcome.look(first, count) for outcome, first, count in self._runs]
         return next((error for error in errors if error is not None), None)
 
     def __await__(self) -> Generator[Any, None, list[Delivered]]:
-        for outcome, _, _ in self.runs:
+        for outcome, _, _ in self._runs:
             yield from outcome.wait_async().__await__()
         return self.result()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.config.config import ProducerConfig
@@ -21,7 +21,7 @@ from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCal
 from seamark.client.producer.metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer.partitioning import PartitionChooser
 from seamark.client.producer.sender import ProducerSender
-from seamark.client.serde.serializers import load_serializer, to_bytes
+from seamark.client.serde.serializers import ByTopic, load_serializer, to_bytes
 from seamark.client.timing import now_ms
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
@@ -32,6 +32,33 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.records.column_writer import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
 
 log = readable_logger("seamark.client")
+
+# What a producer without serializers takes, for keys and for values.
+Bytes = bytes | bytearray | memoryview
+
+# How a T becomes bytes: a type that there is a serializer for, or a function. ``K`` and ``V`` are the types of keys and
+# values that a producer takes; where a function does not say, anything.
+T = TypeVar("T")
+Writes = type[T] | Callable[[T], bytes]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    K = TypeVarWithDefault("K", default=Any)
+    V = TypeVarWithDefault("V", default=Any)
+    K_contra = TypeVarWithDefault("K_contra", contravariant=True, default=Any)
+    V_contra = TypeVarWithDefault("V_contra", contravariant=True, default=Any)
+else:
+    K = TypeVar("K")
+    V = TypeVar("V")
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
+
+
+class BySchema(Protocol):
+    """Makes a serializer for keys or for values, as ``Avro`` does; what it can write, no type says."""
+
+    def serializer(self, part: str, /) -> ByTopic: ...
+
 
 _CLOSED = "the producer is closed"
 _LARGEST_TIMESTAMP = 2**63 - 1
@@ -76,14 +103,7 @@ class _Lane:
 
 
 class ProducerFacade:
-    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
-
-    ``key`` and ``value`` say how they become bytes: bytes, str, int, float, "json", ``Avro(…)`` or a function.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any] | None = None, /, *, key: Any = bytes, value: Any = bytes, **keywords: Any
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any] | None, keywords: Mapping[str, Any], *, key: Any, value: Any) -> None:
         self.config = ProducerConfig.from_options(config, keywords)
         self._key = load_serializer("key", key)
         self._value = load_serializer("value", value)
@@ -120,7 +140,7 @@ class ProducerFacade:
         size = self._accumulator.record_bytes(key_bytes, value_bytes, checked)
         self._check_size(topic, size)
         if on_delivery is not None and not callable(on_delivery):
-            raise UsageError(f"on_delivery is a function of a Delivered and an error, not {on_delivery!r}")
+            raise UsageError(f"on_delivery must be a function of (delivered, error), got {on_delivery!r}")
         if on_delivery is not None:
             refuse_generator("on_delivery", on_delivery)
             refuse_coroutine("on_delivery", on_delivery, "nobody would await it; await what send returns instead")
@@ -221,13 +241,13 @@ class ProducerFacade:
         self._check_open()
         _check_topic(topic)
         if not isinstance(values, Iterable) or isinstance(values, str | bytes | bytearray | memoryview):
-            raise UsageError(f"send_many takes many values, not {values!r}")
+            raise UsageError(f"send_many takes an iterable of values, got {values!r}")
         checked = list(values)
         if self._value is not None or list(map(type, checked)).count(bytes) != len(checked):
             made = [to_bytes("value", value, self._value, topic) for value in checked]
             checked = [value for value in made if value is not None]
             if len(checked) < len(made):
-                raise UsageError("send_many takes values that are not None; send() takes tombstones")
+                raise UsageError("send_many does not take None: write tombstones with send()")
         some = Values(checked)
         self._check_size(topic, some.longest + MAX_RECORD_OVERHEAD)
         return some
@@ -321,22 +341,22 @@ class ProducerFacade:
         return exposition(self.metrics(), KAFKA_NAMES, {"client_id": self.config.client_id})
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"{counted(self._accumulator.byte_count, 'byte')} on the way"
+        state = "closed" if self.is_closed else f"{counted(self._accumulator.byte_count, 'byte')} in flight"
         return f"{type(self).__name__}({', '.join(self.config.bootstrap_servers)}, {state})"
 
 
 def _check_topic(topic: object) -> None:
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"a record goes to a topic, which is a name, not {topic!r}")
+        raise UsageError(f"the topic of a record must be a name, got {topic!r}")
 
 
 def read_timestamp(timestamp_ms: int | None) -> int:
     if timestamp_ms is None:
         return int(time.time() * 1000)
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
-        raise UsageError(f"a timestamp is a whole number of milliseconds since 1970, not {timestamp_ms!r}")
+        raise UsageError(f"timestamp_ms must be an integer number of milliseconds since 1970, got {timestamp_ms!r}")
     if not 0 <= timestamp_ms <= _LARGEST_TIMESTAMP:
-        raise UsageError(f"a timestamp is not negative and has 63 bits, unlike {timestamp_ms}")
+        raise UsageError(f"timestamp_ms must be from 0 to {_LARGEST_TIMESTAMP}, got {timestamp_ms}")
     return timestamp_ms
 
 
@@ -344,11 +364,11 @@ def _read_headers(headers: Iterable[tuple[str, bytes | None]] | Mapping[str, byt
     pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise UsageError(f"headers are pairs of a name and bytes, not {pair!r}")
+            raise UsageError(f"headers must be pairs of a name and bytes, got {pair!r}")
         if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
-            raise UsageError(f"the value of header {pair[0]!r} is {type(pair[1]).__name__}, not bytes")
+            raise UsageError(f"the value of header {pair[0]!r} must be bytes or None, got {type(pair[1]).__name__}")
         if not pair[0].isprintable() and not _is_utf8(pair[0]):
-            raise UsageError(f"the name of header {pair[0]!r} cannot be written as UTF-8")
+            raise UsageError(f"the name of header {pair[0]!r} cannot be encoded as UTF-8")
     return pairs
 
 

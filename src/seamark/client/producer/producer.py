@@ -15,24 +15,136 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, overload
 
+from seamark.client.arguments import one_of
 from seamark.client.errors import DeliveryFailed, OperationTimedOut
 from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
-from seamark.client.producer.handle import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
+from seamark.client.producer.handle import (
+    BySchema,
+    Bytes,
+    K,
+    K_contra,
+    ProducerFacade,
+    RoomNeeded,
+    TopicNeeded,
+    V,
+    V_contra,
+    Writes,
+    read_timestamp,
+    run_of,
+)
 from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 
 
-class Producer(ProducerFacade):
-    """Takes Kafka's configuration keys; see ``ProducerFacade`` for the arguments."""
+class Producer(ProducerFacade, Generic[K_contra, V_contra]):
+    """Configured by Kafka's own keys, as a mapping or as keywords with underscores for dots.
+
+    ``key`` and ``value`` say how they become bytes (bytes, str, int, float, "json", ``Avro(…)`` or a function), and
+    what ``send`` takes with it: ``value=str`` makes a producer whose values are texts. ``key_serializer`` and
+    ``value_serializer`` are other names for them.
+    """
+
+    @overload
+    def __init__(
+        self: Producer[Bytes, Bytes],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[Bytes, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: str | BySchema | None = None,
+        key_serializer: None = None,
+        value_serializer: str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[Bytes, V],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: None = None,
+        value: Writes[V] | None = None,
+        key_serializer: None = None,
+        value_serializer: Writes[V] | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[Any, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: str | BySchema | None = None,
+        value: Writes[Any] | str | BySchema | None = None,
+        key_serializer: str | BySchema | None = None,
+        value_serializer: Writes[Any] | str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[K, Any],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Writes[K] | None = None,
+        value: str | BySchema | None = None,
+        key_serializer: Writes[K] | None = None,
+        value_serializer: str | BySchema | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[K, V],
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Writes[K] | None = None,
+        value: Writes[V] | None = None,
+        key_serializer: Writes[K] | None = None,
+        value_serializer: Writes[V] | None = None,
+        **keywords: Any,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: Any = None,
+        value: Any = None,
+        key_serializer: Any = None,
+        value_serializer: Any = None,
+        **keywords: Any,
+    ) -> None:
+        key = one_of("key", key, "key_serializer", key_serializer)
+        value = one_of("value", value, "value_serializer", value_serializer)
+        super().__init__(config, keywords, key=key, value=value)
 
     def send(
         self,
         topic: str,
-        value: Any = None,
+        value: V_contra | None = None,
         *,
-        key: Any = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
         timestamp_ms: int | None = None,
@@ -64,7 +176,7 @@ class Producer(ProducerFacade):
         return answer
 
     def send_many(
-        self, topic: str, values: Iterable[Any], *, partition: int | None = None, timestamp_ms: int | None = None
+        self, topic: str, values: Iterable[V_contra], *, partition: int | None = None, timestamp_ms: int | None = None
     ) -> DeliveryRun:
         """Put many values without keys into the buffer at once; they keep their order within a partition.
 

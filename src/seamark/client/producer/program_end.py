@@ -20,15 +20,17 @@ import concurrent.futures.thread
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from seamark.client.errors import OperationTimedOut
+from seamark.client.net.io_thread import IoThread
+from seamark.client.producer.batches import ProducerBatch
+from seamark.client.producer.delivery import DeliveryThread
+from seamark.client.producer.delivery_failures import UntoldFailures
 from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.client.producer.sender import ProducerSender
 
 log = readable_logger("seamark.client")
 
@@ -39,8 +41,26 @@ _TOLD_AFTER_S = 3.0
 # For letting go of what could not be delivered.
 _SHUT_S = 5.0
 
+
+class Sender(Protocol):
+    """What has to be delivered before the program ends; ``ProducerSender`` says what each of these does."""
+
+    io: IoThread
+    delivery_thread: DeliveryThread
+    failures: UntoldFailures
+    delivery_timeout_s: float
+
+    def unfinished(self) -> Sequence[ProducerBatch]: ...
+
+    def hurry(self) -> None: ...
+
+    def disown(self) -> None: ...
+
+    def shut(self, reason: OperationTimedOut) -> Coroutine[Any, Any, None]: ...
+
+
 # Senders whose producer was not closed. Also keeps those alive whose producer was dropped, until they have delivered.
-unclosed: set[ProducerSender] = set()
+unclosed: set[Sender] = set()
 
 
 def deliver_before_exit() -> None:
@@ -56,7 +76,7 @@ def deliver_before_exit() -> None:
             sender.failures.log_rest()
 
 
-def _deliver(senders: list[ProducerSender]) -> None:
+def _deliver(senders: list[Sender]) -> None:
     for sender in senders:
         sender.hurry()
     waited_for = {sender: sender.unfinished() for sender in senders}
@@ -70,7 +90,7 @@ def _deliver(senders: list[ProducerSender]) -> None:
         if not is_told and not batch.outcome.wait(max(0.0, _TOLD_AFTER_S - (deadline.seconds - deadline.remaining))):
             left = sum(each.count for each in batches if not each.outcome.is_done)
             log.warning(
-                "the program ends when %d records are delivered, or after delivery.timeout.ms (%g s); Ctrl-C gives up",
+                "delivering %d records before the program ends, at most delivery.timeout.ms (%g s); Ctrl-C gives up",
                 left,
                 longest_s,
             )
@@ -82,7 +102,7 @@ def _deliver(senders: list[ProducerSender]) -> None:
     _give_up(stuck, "the delivery of records before the end of the program")
 
 
-def _give_up(senders: list[ProducerSender], operation: str) -> None:
+def _give_up(senders: list[Sender], operation: str) -> None:
     for sender in senders:
         if any(not batch.outcome.is_done for batch in sender.unfinished()):
             with contextlib.suppress(TimeoutError, concurrent.futures.TimeoutError):
@@ -96,7 +116,9 @@ def _deliver_last() -> None:
     deliver_before_exit()
     late = sum(batch.count for sender in unclosed for batch in sender.unfinished() if not batch.outcome.is_done)
     if late:
-        log.error("the program ends with %s on the way, sent while it ended: not waited for", counted(late, "record"))
+        log.error(
+            "the program ends with %s in flight, sent while it was ending and not waited for", counted(late, "record")
+        )
 
 
 def _other_threads_run() -> bool:

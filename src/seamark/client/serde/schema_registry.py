@@ -63,6 +63,8 @@ class Reference(NamedTuple):
 
 
 class RegisteredSchema(NamedTuple):
+    """A schema as the registry holds it, with the schemas that it refers to."""
+
     schema_id: int
     kind: str
     text: str

@@ -47,7 +47,7 @@ _SAY_AGAIN_S = 60.0
 # A dead-letter topic that is not there is an error soon, not after the minute that a producer would wait. A record that
 # came compressed may be larger than a producer takes by default; compressed again, the broker takes it as it took it
 # before, and one value of zeros does not end the consumer.
-_PRODUCER = {
+_PRODUCER: dict[str, Any] = {
     "max_block_ms": 10_000,
     "max_request_size": 256 << 20,
     "buffer_memory": 256 << 20,

@@ -138,14 +138,14 @@ def test_a_commit_carries_generation_member_and_instance():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Offset(-1), "from 0 to 9223372036854775807, not -1"),
+        (lambda: Offset(-1), "from 0 to 9223372036854775807, got -1"),
         (lambda: Offset(2**63), "from 0 to 9223372036854775807"),
-        (lambda: Offset(1, "m" * 40_000), "at most 32767 bytes, not 40000"),
-        (lambda: Offset(1, "ü" * 20_000), "at most 32767 bytes, not 40000"),
-        (lambda: Offset(1, "a\ud800"), "cannot be written as UTF-8"),
-        (lambda: Offset(1, 5), "is text, not 5"),
-        (lambda: Offset(1, leader_epoch=2**40), "a leader epoch is a whole number"),
-        (lambda: Offset(1, leader_epoch="3"), "a leader epoch is a whole number"),
+        (lambda: Offset(1, "m" * 40_000), "at most 32767 bytes, got 40000"),
+        (lambda: Offset(1, "ü" * 20_000), "at most 32767 bytes, got 40000"),
+        (lambda: Offset(1, "a\ud800"), "cannot be encoded as UTF-8"),
+        (lambda: Offset(1, 5), "must be a string, got 5"),
+        (lambda: Offset(1, leader_epoch=2**40), "a leader epoch must be an integer"),
+        (lambda: Offset(1, leader_epoch="3"), "a leader epoch must be an integer"),
     ],
 )
 def test_an_offset_that_no_request_can_carry_is_refused_before_it_is_sent(make, sentence):
