@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from seamark import __version__
-from seamark.cli.connection_options import read_properties
+from seamark.cli.options.connection import read_properties
 
 BODY = (
     "0a64656d6f47726f7570ffffffff0100020a64656d6f546f70696303000000000000000000000064ffffffff146173736f636961746564206d6574"

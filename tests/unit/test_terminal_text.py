@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from seamark.cli import main as main_module
-from seamark.cli.groups.lag_columns import LagParts, Note, write_lags
+from seamark.cli.show.lag_columns import LagParts, Note, write_lags
 from seamark.cli.show.rows import Column
 from seamark.cli.show.terminal_text import say, tell
 from seamark.cli.show.warnings_shown import warnings_shown
@@ -61,7 +61,7 @@ def test_an_option_that_means_nothing_is_refused_before_the_cluster_is_asked(cap
 
 
 def test_a_properties_file_may_begin_with_a_byte_order_mark(tmp_path):
-    from seamark.cli.connection_options import read_properties
+    from seamark.cli.options.connection import read_properties
 
     (tmp_path / "client.properties").write_text("bootstrap.servers=a:1\n", encoding="utf-8-sig")
     assert read_properties(tmp_path / "client.properties") == {"bootstrap.servers": "a:1"}

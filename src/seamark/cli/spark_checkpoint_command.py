@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
+from seamark.cli.show.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.show.rows import Column, chosen_form, write_file, write_rows
 from seamark.cli.show.terminal_text import say, tell
 from seamark.errors import UsageError

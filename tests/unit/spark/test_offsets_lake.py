@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spark.lake.fill.job import publish_reports
-from seamark.spark.lake.fill.tasks import Report
+from seamark.spark.lake.fill.reports import Report, publish_reports
 from seamark.spark.lake.tables.files import LakeFiles
 from seamark.spark.lake.tables.lake import Lake, LakeError
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest, read_manifest

@@ -3,7 +3,6 @@
 import pytest
 
 from seamark.client.fetch.records import ReadLimits
-from seamark.spark.lake.fill.job import before_of
 from seamark.spark.lake.fill.log_directory import directory_tasks
 from seamark.spark.lake.fill.tasks import fill
 from seamark.spark.lake.tables.lake import Lake, LakeError
@@ -34,7 +33,7 @@ def run(lake, directory):
 
     with lake.writing():
         found = {"commits": [], "rejects": []}
-        for task in directory_tasks(directory, lake.published, before_of):
+        for task in directory_tasks(directory, lake.published):
             report = fill(task, str(lake.path))
             added = {}
             for table, file in report.files:

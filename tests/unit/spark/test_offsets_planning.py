@@ -3,8 +3,8 @@
 import pytest
 
 from seamark.spark.lake.errors import LakeJobFailed, TopicNotReadable, sentence_of
-from seamark.spark.lake.fill.job import RunSummary, plan, publish_reports, reader_options, summary_of, topic_options
-from seamark.spark.lake.fill.tasks import Report
+from seamark.spark.lake.fill.planning import plan, reader_options, topic_options
+from seamark.spark.lake.fill.reports import Report, RunSummary, publish_reports, summary_of
 from seamark.spark.lake.tables.lake import Lake, LakeError
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest
 from tests.support.spark_cluster import MemoryCluster

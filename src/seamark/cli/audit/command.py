@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.view import Csv
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Csv, Json, Options, client_config
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
 from seamark.cli.show.durations import pause_of, time_ms_of
 from seamark.cli.show.rows import Column, chosen_form, write_rows
 from seamark.errors import UsageError

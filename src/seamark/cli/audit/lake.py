@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.cli.audit import spark as audit_spark
-from seamark.cli.plan_workflow import make_plan
+from seamark.cli.options.plan_workflow import make_plan
 from seamark.cli.show.terminal_text import say
 from seamark.errors import SeamarkError
 

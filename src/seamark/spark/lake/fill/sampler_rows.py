@@ -24,7 +24,7 @@ from seamark.rules.lag import lag_of
 from seamark.rules.time_lag import TimeLag
 from seamark.rules.time_probe import Places
 from seamark.spark.lake.decode.decode import done_ahead_column
-from seamark.spark.lake.fill.sampler import SAMPLED, Look
+from seamark.spark.lake.fill.reports import SAMPLED, Look
 from seamark.spark.lake.tables.files import LakeFiles
 from seamark.spark.lake.tables.schemas import file_schema
 from seamark.topic_partition import TopicPartition

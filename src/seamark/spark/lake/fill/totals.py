@@ -53,7 +53,7 @@ def totals_on_spark(spark: SparkSession, config: Mapping[str, Any]) -> DataFrame
 
 def planned(config: Mapping[str, Any], parts: int) -> list[TopicTask]:
     """The topic from its beginning, cut into ranges of about the same size."""
-    from seamark.spark.lake.fill.job import plan, topic_options
+    from seamark.spark.lake.fill.planning import plan, topic_options
     from seamark.spark.lake.tables.manifest import Manifest
     from seamark.spark.read.kafka_cluster import KafkaCluster
 

@@ -30,6 +30,7 @@ Options = Annotated[
     list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A client property; may be repeated.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
 
 
 def client_config(bootstrap: str, config_file: str, options: Iterable[str]) -> dict[str, str]:
