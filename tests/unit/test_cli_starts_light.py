@@ -66,9 +66,12 @@ def test_what_is_listed_is_what_there_is(name):
 
 def test_no_command_is_left_out_of_the_list():
     folder = Path(seamark.cli.__file__).parent
-    adds_to_root = {file for file in folder.rglob("*.py") if "def add_to(app:" in file.read_text()}
-    names = {".".join(file.relative_to(folder).with_suffix("").parts) for file in adds_to_root}
-    assert {listed.module for listed in COMMANDS.values()} == names
+    adds_to_root = {
+        ".".join(file.relative_to(folder).with_suffix("").parts)
+        for file in folder.rglob("*.py")
+        if "def add_to(app:" in file.read_text()
+    }
+    assert {listed.module for listed in COMMANDS.values()} == adds_to_root
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest():
