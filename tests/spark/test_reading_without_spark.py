@@ -15,8 +15,7 @@ from seamark.spark.read.kafka_cluster import KafkaCluster
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.ranges import OffsetRange
 from seamark.spark.read.stream_core import StreamCore
-from seamark.spark.read.task import read_range
-from seamark.spark.read.worker_connections import idle_count
+from seamark.spark.read.task import idle_count, read_range
 from seamark.wire.protocol.error_codes import ErrorCode
 
 STAMP_MS = 1_700_000_000_000

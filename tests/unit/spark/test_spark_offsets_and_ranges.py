@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.spark import errors as source_errors
-from seamark.spark.read.limits import at_most, waiting
+from seamark.spark.read.lag import at_most, waiting
 from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets, read_document, write_document
 from seamark.spark.read.ranges import OffsetRange, split
 from seamark.topic_partition import TopicPartition

@@ -8,8 +8,7 @@ import pytest
 
 from seamark.errors import ConfigError
 from seamark.spark.option_names import REFUSED, REFUSED_KAFKA, TAKEN
-from seamark.spark.read.options import ReadOptions
-from seamark.spark.read.starting_points import AtOffsets, AtTimes, AtWord
+from seamark.spark.read.options import AtOffsets, AtTimes, AtWord, ReadOptions
 from seamark.topic_partition import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "broker:9092"}

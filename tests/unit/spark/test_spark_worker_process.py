@@ -7,18 +7,18 @@ import sys
 
 PROGRAM = """
 import gc, os
-from seamark.spark.read.worker_process import settle, settled
+from seamark.spark.read.task import freeze_gc, then_freeze_gc
 
 assert gc.get_freeze_count() == 0
-assert list(settled(iter([1, 2]))) == [1, 2]
+assert list(then_freeze_gc(iter([1, 2]))) == [1, 2]
 frozen = gc.get_freeze_count()
 assert frozen > 1000
-assert not settle()
+assert not freeze_gc()
 child = os.fork()
 if child == 0:
-    os._exit(0 if settle() else 1)
+    os._exit(0 if freeze_gc() else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-unfinished = settled(iter([1, 2]))
+unfinished = then_freeze_gc(iter([1, 2]))
 next(unfinished)
 unfinished.close()
 print("ok")

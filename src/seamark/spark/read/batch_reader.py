@@ -16,7 +16,6 @@ from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.ranges import OffsetRange, split
 from seamark.spark.read.resolution import ending_offsets, find_topics, partitions_of, require_topics, starting_offsets
 from seamark.spark.read.topic_changes import readable_ranges
-from seamark.spark.read.worker_process import settled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +49,9 @@ class BatchReader(DataSourceReader):
         # Spark makes up a task for a query that has none.
         if not isinstance(partition, RangePartition):
             return iter(())
-        from seamark.spark.read.task import read_range
+        from seamark.spark.read.task import read_range, then_freeze_gc
 
-        return settled(read_range(partition.wanted, self._options, self._schema))
+        return then_freeze_gc(read_range(partition.wanted, self._options, self._schema))
 
 
 def plan(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:

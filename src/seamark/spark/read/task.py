@@ -1,4 +1,4 @@
-"""A task: the records of one range as Spark's Arrow batches.
+"""A task: the records of one range as Spark's Arrow batches, and what is left in the worker for the next task.
 
 The next fetch is on its way while Spark takes a batch. The topic's id is compared for every batch: should the topic be
 made anew under the reader, nothing of the new one is ever given out as a part of the old one. Offsets that were deleted
@@ -8,11 +8,15 @@ says.
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.client.admin.offsets import list_offsets
 from seamark.client.cluster_view import NO_TOPIC_ID
+from seamark.client.config.config import ConsumerConfig
 from seamark.client.deadline import Deadline
 from seamark.client.errors import RangeGone
 from seamark.client.fetch.ranges import fetch_columns
@@ -23,7 +27,6 @@ from seamark.spark.errors import RecordsLost, SparkSourceError, TopicRecreated
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.projection import RowBatches
 from seamark.spark.read.ranges import OffsetRange
-from seamark.spark.read.worker_connections import connection
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,6 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 log = readable_logger("seamark.spark")
+
+# Different queries in one worker; more than this would be connections that nobody comes back for.
+_MOST_IDLE = 8
+
+_idle: dict[ConsumerConfig, NetworkClient] = {}
+_owner = os.getpid()
+_frozen_in = -1
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -113,3 +123,57 @@ def _check_decoder() -> None:
             f"the Arrow decoder cannot be loaded ({error}): give Python workers more memory, "
             "spark.executor.pyspark.memory has to be 1g or more"
         ) from error
+
+
+@contextmanager
+def connection(config: ConsumerConfig) -> Iterator[NetworkClient]:
+    """A network client for the configuration, for the caller alone; kept from one task to the next.
+
+    Spark reuses worker processes, and a task that has to connect and to ask for metadata first would wait for it each
+    time. It is given back when the task ended well; after an error or an unfinished read it is closed instead. Best
+    effort: workers end when Spark likes, and a forked child never uses what its parent made.
+    """
+    global _owner
+    if _owner != os.getpid():
+        _idle.clear()
+        _owner = os.getpid()
+    taken = _idle.pop(config, None) or NetworkClient(config)
+    taken.rest(is_resting=False)
+    try:
+        yield taken
+    except BaseException:
+        _close(taken)
+        raise
+    taken.rest(is_resting=True)
+    _idle[config] = taken
+    while len(_idle) > _MOST_IDLE:
+        _close(_idle.pop(next(iter(_idle))))
+
+
+def idle_count() -> int:
+    """How many connections wait for a task."""
+    return len(_idle)
+
+
+def _close(network: NetworkClient) -> None:
+    IoThread.get().run(network.close())
+
+
+def then_freeze_gc(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; and when the first task of the process has ended, a worker that is quick to end the next."""
+    yield from batches
+    freeze_gc()
+
+
+def freeze_gc() -> bool:
+    """Take everything that exists after the first task out of the collector's sight; whether this was the first.
+
+    Spark runs a full garbage collection after every task. With numba and Arrow loaded that takes 80 ms, each time, to
+    find nothing: the modules are there to stay.
+    """
+    global _frozen_in
+    if _frozen_in == os.getpid():
+        return False
+    _frozen_in = os.getpid()
+    gc.freeze()
+    return True

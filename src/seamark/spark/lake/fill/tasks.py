@@ -84,7 +84,7 @@ def run_tasks(spark: SparkSession, tasks: Iterable[Any], root: str) -> list[Repo
 def fill(task: Any, root: str) -> Report:
     """Take the task's records and write what comes of them."""
     from seamark.spark.lake.tables.files import LakeFiles
-    from seamark.spark.read.worker_process import settle
+    from seamark.spark.read.task import freeze_gc
 
     history = recalled(task.partition, task.before, root)
     files = LakeFiles(root)
@@ -97,7 +97,7 @@ def fill(task: Any, root: str) -> Report:
             times.take(records)
             put(files, history.take(records), seen)
     report = finished(history, files, times, *task.stretch)
-    settle()
+    freeze_gc()
     return report
 
 
