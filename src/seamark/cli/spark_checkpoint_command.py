@@ -21,8 +21,7 @@ from seamark.errors import UsageError
 from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
-    from seamark.client.records import Offset
+    from seamark.client import Admin, Offset
     from seamark.plans.plan import ClusterState, LogRange
     from seamark.spark.read.checkpoint import Checkpoint, CheckpointBatch
     from seamark.spark.read.offset_document import SourceOffsets
@@ -249,7 +248,7 @@ def _check_identity(offsets: SourceOffsets, state: ClusterState) -> None:
 def _wanted(
     checkpoint: Checkpoint, batch: CheckpointBatch, offsets: SourceOffsets, state: ClusterState, group: str
 ) -> dict[TopicPartition, Offset | int | None]:
-    from seamark.client.records import Offset
+    from seamark.client import Offset
     from seamark.spark.read.group_commits import commit_metadata
 
     query = checkpoint.query_id or offsets.query

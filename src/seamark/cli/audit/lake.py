@@ -16,8 +16,7 @@ from seamark.cli.show.terminal_text import say
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
-    from seamark.client import Offset, TopicPartition
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin, Offset, TopicPartition
     from seamark.plans import ClusterState, Plan
 
     Remembered = Mapping[str, Mapping[TopicPartition, Offset]]

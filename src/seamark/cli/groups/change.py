@@ -32,8 +32,7 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.readable_text import readable_lines
 
 if TYPE_CHECKING:
-    from seamark.client import Offset, TopicPartition
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin, Offset, TopicPartition
     from seamark.monitor.targets import Target
     from seamark.plans import ClusterState
 

@@ -21,7 +21,7 @@ from seamark.errors import SeamarkError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin
     from seamark.plans import Applied, ClusterState, Plan
     from seamark.plans.plan import Wanted
 

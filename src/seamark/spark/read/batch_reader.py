@@ -6,6 +6,7 @@ Nothing is committed: a batch query has no checkpoint that could say what is don
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -38,12 +39,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from seamark.spark.read.kafka_cluster import KafkaCluster
 
-        cluster = KafkaCluster(self._options.client)
-        try:
-            planned = plan(cluster, self._options)
-        finally:
-            cluster.close()
-        return [RangePartition(each) for each in planned]
+        with closing(KafkaCluster(self._options.client)) as cluster:
+            return [RangePartition(each) for each in plan(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes up a task for a query that has none.

@@ -11,13 +11,10 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from seamark.client.admin.offsets import list_offsets
-from seamark.client.cluster_view import NO_TOPIC_ID
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import RangeGone
 from seamark.client.fetch.ranges import fetch_columns
 from seamark.client.net.client import NetworkClient
@@ -84,33 +81,38 @@ def _batches(
                 yield rows.row_batch(decoded)
         except RangeGone:
             _check_identity(network, wanted)
-            begin = _behind_the_gap(network, wanted, options, begin)
+            begin = _behind_the_gap(wanted, options, begin)
         else:
             _check_identity(network, wanted)
             return
 
 
-def _behind_the_gap(network: NetworkClient, wanted: OffsetRange, options: ReadOptions, begin: int) -> int:
+def _behind_the_gap(wanted: OffsetRange, options: ReadOptions, begin: int) -> int:
     """Where to go on when the log does not hold ``begin`` any more."""
-    log_start = _log_start(network, wanted.partition, options)
-    if log_start <= begin:
+    log_start = _log_start(wanted.partition, options)
+    if log_start is None:
+        what = f"{wanted.partition} is gone, and with it offsets {begin} to {wanted.end}"
+    elif log_start <= begin:
         raise RecordsLost(f"the log of {wanted.partition} ends before offset {wanted.end} that was planned to be read")
-    what = f"offsets {begin} to {min(log_start, wanted.end)} of {wanted.partition} were deleted before they were read"
+    else:
+        gone = min(log_start, wanted.end)
+        what = f"offsets {begin} to {gone} of {wanted.partition} were deleted before they were read"
     if options.fail_on_loss:
         raise RecordsLost(what)
     log.warning("%s; going on, as failOnDataLoss=false says", what)
-    return log_start
+    return wanted.end if log_start is None else log_start
 
 
-def _log_start(network: NetworkClient, partition: TopicPartition, options: ReadOptions) -> int:
-    deadline = Deadline(options.client.default_api_timeout_ms / 1000)
-    found = IoThread.get().run(list_offsets(network, {partition: "earliest"}, deadline))
-    return found[partition].offset
+def _log_start(partition: TopicPartition, options: ReadOptions) -> int | None:
+    from seamark.spark.read.kafka_cluster import KafkaCluster
+
+    with closing(KafkaCluster(options.client)) as cluster:
+        return cluster.log_starts([partition]).get(partition)
 
 
 def _check_identity(network: NetworkClient, wanted: OffsetRange) -> None:
     found = network.view.topic_id(wanted.partition.topic)
-    if wanted.topic_id and found != NO_TOPIC_ID and found.hex() != wanted.topic_id:
+    if wanted.topic_id and any(found) and found.hex() != wanted.topic_id:
         raise TopicRecreated(wanted.partition.topic, wanted.topic_id, found.hex())
 
 

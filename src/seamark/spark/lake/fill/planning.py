@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from seamark.client.errors import ClientError
@@ -50,15 +50,13 @@ def cluster_id(config: Mapping[str, Any]) -> str | None:
 @contextmanager
 def asking(options: ReadOptions) -> Iterator[Cluster]:
     """A connection for planning; what the cluster refuses becomes a sentence about the topic."""
-    cluster = KafkaCluster(options.client)
-    try:
-        yield cluster
-    except ClientError as error:
-        if is_refusal(str(error)):
-            raise TopicNotReadable(str(error)) from None
-        raise
-    finally:
-        cluster.close()
+    with closing(KafkaCluster(options.client)) as cluster:
+        try:
+            yield cluster
+        except ClientError as error:
+            if is_refusal(str(error)):
+                raise TopicNotReadable(str(error)) from None
+            raise
 
 
 def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[str | None, list[TopicTask]]:

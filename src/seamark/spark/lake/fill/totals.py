@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from seamark.spark.lake.fill.tasks import Before, TopicTask
@@ -58,11 +59,8 @@ def planned(config: Mapping[str, Any], parts: int) -> list[TopicTask]:
     from seamark.spark.read.kafka_cluster import KafkaCluster
 
     options = topic_options(config)
-    cluster = KafkaCluster(options.client)
-    try:
+    with closing(KafkaCluster(options.client)) as cluster:
         _, tasks = plan(cluster, options, Manifest())
-    finally:
-        cluster.close()
     cut = split([task.wanted for task in tasks], min_parts=parts)
     return [TopicTask(each.partition.partition, Before(), each, options) for each in cut]
 
