@@ -2,10 +2,8 @@
 
 import pytest
 
-from seamark.spark.lake.errors import LakeJobFailed, TopicNotReadable, sentence_of
 from seamark.spark.lake.fill.planning import plan, reader_options, topic_options
-from seamark.spark.lake.fill.reports import Report, RunSummary, publish_reports, summary_of
-from seamark.spark.lake.tables.lake import Lake, LakeError
+from seamark.spark.lake.tables.lake import LakeError
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest
 from tests.support.spark_cluster import MemoryCluster
 
@@ -57,36 +55,7 @@ def test_a_topic_that_was_made_again_or_cut_is_refused():
     assert plan(MemoryCluster(), OPTIONS, Manifest()) == (None, [])
 
 
-def test_reports_survive_the_way_to_the_driver_and_are_summed():
-    files = [("commits", File("a", 3, 9)), ("state_keys", File("b", 1, 1, 4))]
-    report = Report(4, Covered(0, 3, 3, -1), 3, 17, 19, files)
-
-    assert Report.of_line(report.to_line()) == report
-    assert summary_of([report, report], 1.5, 7) == RunSummary(6, {"commits": 6}, 1.5, 7)
-
-
-def test_a_partition_read_by_two_tasks_is_not_published(tmp_path):
-    lake = Lake.create(tmp_path / "lake", None)
-    report = Report(4, Covered(0, 3, 3, -1), 3, 17, 19, [])
-
-    with pytest.raises(LakeJobFailed, match="by two tasks"):
-        publish_reports(lake, [report, report])
-    assert lake.version == 0
-
-
 def test_the_topic_is_read_without_aborted_commits_unless_told_otherwise():
     assert reader_options({})["kafka.isolation.level"] == "read_committed"
     assert reader_options({"isolation.level": "read_uncommitted"})["kafka.isolation.level"] == "read_uncommitted"
     assert OPTIONS.is_read_committed
-
-
-def test_the_sentence_of_a_task_is_found_in_sparks_pages():
-    text = (
-        "[PYTHON_EXCEPTION] An exception was thrown\nTraceback (most recent call last):\n  File x\n"
-        "seamark.client.errors.Refused: Fetch: TOPIC_AUTHORIZATION_FAILED for partition x-0 SQLSTATE: 38000\n\n"
-        "\tat org.apache.spark.Foo"
-    )
-
-    assert sentence_of(text) == "Fetch: TOPIC_AUTHORIZATION_FAILED for partition x-0"
-    assert sentence_of("java.lang.OutOfMemoryError: heap") is None
-    assert "use the sampler" in str(TopicNotReadable("why"))

@@ -10,7 +10,7 @@ import pytest
 from seamark.errors import ConfigError
 from seamark.spark.watch.listener import ProgressListener
 from tests.support.spark_cluster import MemoryCluster
-from tests.unit.spark.test_spark_progress import ENDED, end_of, event
+from tests.unit.spark.watch.test_listener import ENDED, end_of, event
 
 
 def test_metrics_are_served_and_forgotten_with_the_query():

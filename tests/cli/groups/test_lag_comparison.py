@@ -14,7 +14,7 @@ from tests.support.produced import produce
 
 pytestmark = pytest.mark.java
 
-TOOL = Path(__file__).parents[1] / "conformance" / "java" / "GroupTool.java"
+TOOL = Path(__file__).parents[2] / "conformance" / "java" / "GroupTool.java"
 
 
 @pytest.fixture(scope="module")

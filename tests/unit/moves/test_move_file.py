@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from seamark.client import Offset
 from seamark.moves import GroupMove, PartitionMove, open_move, write_move
 from seamark.plans import BadPlan, PlanError
-from tests.moves.world import HEADER, at, group_move
 from tests.support.plan_values import offsets, partitions, texts
+from tests.unit.moves.world import HEADER, at, group_move
 
 moves = st.builds(
     PartitionMove, partitions, st.none() | offsets, st.none() | offsets, st.none() | offsets, texts, texts, texts,

@@ -11,7 +11,6 @@ import pytest
 from seamark.client.records import Offset
 from seamark.errors import ConfigError
 from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets, write_document
-from seamark.spark.watch.progress import LagMetrics, source_progress
 from seamark.topic_partition import TopicPartition
 from tests.support.spark_cluster import MemoryCluster
 
@@ -121,23 +120,6 @@ def test_every_batch_is_a_line(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "query billing batch 2: 7 rows of orders; 3 records behind, the oldest 1.5 s old; group g: ok"
     ]
-
-
-def test_label_values_are_escaped():
-    metrics = LagMetrics()
-    found = source_progress(
-        write_document(SourceOffsets({"t": TopicOffsets("", {0: 1}, {0: 0})}, "q", 0, 'a"b\\c')),
-        {"seamark": {"lag_records": 1, "partitions": {"t": {"0": 1}}}},
-        1,
-    )
-    metrics.progressed("id", "x\ny", 1, [found])
-
-    assert 'query="x\\ny",group="a\\"b\\\\c"' in metrics.text()
-
-
-@pytest.mark.parametrize("text", ["None", "null", None, "{}", '{"topic":{"0":1}}', '{"seamark": 9}', "[1]", "{"])
-def test_other_sources_are_passed_by(text):
-    assert source_progress(text, text, 0) is None
 
 
 @pytest.mark.parametrize(

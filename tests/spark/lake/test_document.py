@@ -7,7 +7,7 @@ import pytest
 
 from seamark.rules.findings import KINDS, Parameters, severity_of
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "offsets-lake.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "offsets-lake.md").read_text()
 
 
 def test_every_column_of_every_table_is_described_in_its_words():

@@ -211,7 +211,7 @@ from random import Random
 from time import monotonic
 from seamark.errors import DecodeError
 from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
-from tests.property.test_columns import sample_batches
+from tests.property.wire.test_columns import sample_batches
 from tests.support.mutations import mutate_batch
 
 size = 16 * mmap.PAGESIZE

@@ -11,7 +11,7 @@ from seamark.moves import Choices, Journal, MoveInterrupted, MoveInUse, Mover
 from seamark.plans import BadPlan, WrongCluster
 from seamark.stores import StoredOffset
 from seamark.stores.errors import StoreUnavailable
-from tests.moves.world import NOW_MS, FusedStore, Killed, World, at
+from tests.unit.moves.world import NOW_MS, FusedStore, Killed, World, at
 
 CONTENTS = {"a": {0: 10, 1: 11, 2: 12}, "b": {0: 20, 1: 21}, "c": {0: 30, 1: 31}}
 THERE = {"a": {0: 1, 2: 12}, "c": {0: 99}, "other": {0: 5}}
