@@ -120,7 +120,7 @@ def bystander_claim(place: Path, length: Length, seed: int, frames: Path) -> dic
             calm = beside.watch(length.calm_s)
             with clients.busy(len(clients.KINDS)):
                 crowded = beside.watch(length.calm_s)
-            with clients.attacking(clients.KINDS, hostile, frames) as done:
+            with clients.attacking(clients.KINDS, broker.bootstrap, frames) as done:
                 disturbed = beside.watch(length.attack_s)
                 resident_mb = broker.resident_mb()
         log_bytes = len(broker.said)

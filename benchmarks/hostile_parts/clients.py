@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.hostile_parts import batches
-from benchmarks.hostile_parts.login import Address
+from benchmarks.hostile_parts.login import ATTACKS, Address, attacker
 from benchmarks.hostile_parts.pipeline import Pipeline
 from benchmarks.hostile_parts.world import COMPACTED, PLAIN
 from seamark.wire.protocol.frames import encode_request
@@ -195,18 +195,20 @@ NEEDED = {
     "worst": "answers", "half": "bytes sent or read", "churn": "connections", "slow": "bytes sent or read",
     "logins": "logins refused", "bombs": "bombs stored", "metadata": "answers", "hoard": "connections",
 }  # fmt: skip
-KINDS = tuple(NEEDED)
+KINDS = ATTACKS
 
 
 @contextmanager
 def attacking(
-    kinds: Iterable[str], address: Address, frames: Path, connections: int = CONNECTIONS
+    kinds: Iterable[str], bootstrap: str, frames: Path, connections: int = CONNECTIONS
 ) -> Iterator[dict[str, Counter[str]]]:
-    """Let the clients attack inside the block; what each has done is in the dictionary afterwards."""
+    """Let the clients attack inside the block, each as a user of its own; what each has done is in the dictionary
+    afterwards.
+    """
     done: dict[str, Counter[str]] = {}
     children = {
         kind: subprocess.Popen(
-            [sys.executable, "-m", __name__, kind, address.bootstrap, address.user, str(frames), str(connections)],
+            [sys.executable, "-m", __name__, kind, bootstrap, attacker(kind), str(frames), str(connections)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
         for kind in kinds
@@ -296,9 +298,10 @@ def main() -> None:
     def go_on(attack: Attack) -> None:
         while not is_over.is_set():
             attack.step(kind)
-        # On a busy machine it may not have come to anything yet.
+        # On a busy machine it may not have come to anything yet, which the counts then say.
         deadline = time.monotonic() + _LAST_SECONDS
         while not any(each.done[NEEDED[kind]] for each in attacks) and time.monotonic() < deadline:
+            attack.done["steps after the end"] += 1
             attack.step(kind)
 
     if kind in PIPELINED:

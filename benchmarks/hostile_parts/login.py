@@ -11,7 +11,19 @@ from tests.support.broker_driver import Client
 
 HONEST = "honest"
 HOSTILE = "mallory"
-_PASSWORDS = {HONEST: "honest-secret", HOSTILE: "mallorys-secret"}
+# Each kind of attack is a user of its own.
+ATTACKS = ("worst", "half", "churn", "slow", "logins", "bombs", "metadata", "hoard")
+
+
+def attacker(kind: str) -> str:
+    return f"{HOSTILE}-{kind}"
+
+
+USERS = (HONEST, HOSTILE, *map(attacker, ATTACKS))
+
+
+def password_of(user: str) -> str:
+    return f"{user}-secret"
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class Address:
         if not self.user:
             return
         client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        token = f"\0{self.user}\0{_PASSWORDS[self.user]}".encode()
+        token = f"\0{self.user}\0{password_of(self.user)}".encode()
         answer = client.ask(SaslAuthenticateRequest(auth_bytes=token), 1)
         if answer.error_code:
             raise RuntimeError(f"{self.user} was not let in: {answer.error_message}")
@@ -44,13 +56,13 @@ class Address:
         where = {"bootstrap.servers": self.bootstrap}
         if not self.user:
             return where
-        login = {"sasl.mechanism": "PLAIN", "sasl.username": self.user, "sasl.password": _PASSWORDS[self.user]}
+        login = {"sasl.mechanism": "PLAIN", "sasl.username": self.user, "sasl.password": password_of(self.user)}
         return {**where, "security.protocol": "SASL_PLAINTEXT", **login}
 
 
 def login_options(place: Path) -> tuple[str, ...]:
-    """Options of a broker that lets both users in, and nobody else."""
+    """Options of a broker that lets these users in, and nobody else."""
     users = place / "users"
-    users.write_text("".join(f"{user}:{password}\n" for user, password in _PASSWORDS.items()))
+    users.write_text("".join(f"{user}:{password_of(user)}\n" for user in USERS))
     users.chmod(0o600)
     return ("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", f"seamark.users.file={users}")

@@ -16,7 +16,7 @@ from seamark.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.broker_driver import Client, batch_of, fetch_request
 from tests.support.waiting import eventually
 
-USERS = {"honest": "honest-secret", "mallory": "mallorys-secret"}
+USERS = {"honest": "honest-secret", "mallory": "mallory-secret"}
 EVERYTHING = MetadataRequest(topics=None)
 
 

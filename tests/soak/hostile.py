@@ -175,7 +175,7 @@ def attack(seconds: float, size: Size, settling: float, strength: Strength = FUL
                 # The checking program ends last: it must be able to work when the others are gone.
                 with (
                     checking(honest) as checked,
-                    clients.attacking(clients.KINDS, hostile, frames, strength.connections) as done,
+                    clients.attacking(clients.KINDS, broker.bootstrap, frames, strength.connections) as done,
                 ):
                     attacked = beside.watch(0.4 * seconds)
                     with short_of_descriptors(broker.pid):

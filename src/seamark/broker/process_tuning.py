@@ -27,7 +27,7 @@ def tune_process() -> None:
     gc.collect()
     gc.freeze()
     # Seldom enough to cost little, and few enough objects at a time that nobody waits for it.
-    gc.set_threshold(10_000, 50, 100)
+    gc.set_threshold(10_000, 5, 1000)
     # Other C libraries have no such setting, and their allocators other habits.
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -241,6 +241,15 @@ def test_beyond_its_allowance_of_long_steps_a_share_rests_while_others_are_serve
     assert scheduler.rests == 2
 
 
+def test_the_more_rest_the_longer_the_next_one_does(clock, loop):
+    rests: list[float] = []
+    scheduler = Turns(loop, lambda _share, _step, rest: rests.append(rest))
+    scheduler.run(scheduler.share("honest"), steps("honest", 1, clock, []))
+    for name in "abc":
+        scheduler.run(scheduler.share(name), steps(name, 1, clock, [], seconds=0.04))
+    assert rests == [pytest.approx(count * rests[0]) for count in (1, 2, 3)]
+
+
 def test_what_does_not_wait_for_the_rest_goes_on(clock, loop, scheduler):
     done: list[str] = []
     share = heavy(scheduler, clock, "a")

@@ -402,7 +402,8 @@ class Turns:
             self._let_rest(share, step_seconds)
 
     def _let_rest(self, share: Share, step_seconds: float) -> None:
-        rest = min(step_seconds * REST_FACTOR, MOST_REST_SECONDS)
+        # All that rest together make the others wait no longer than one of them would.
+        rest = min(step_seconds * REST_FACTOR * (1 + len(self._resting)), MOST_REST_SECONDS)
         self.rests += 1
         share.is_resting = True
         share.resting_api = self.api

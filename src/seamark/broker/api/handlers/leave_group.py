@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.broker.net.slices import lazily
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator import commands
-from seamark.coordinator.replies import LeaveReply
+from seamark.coordinator.replies import LeaveReply, LeftMember
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeaveGroupResponseMember
 
@@ -21,15 +23,17 @@ VERSIONS = "0-5"
 _MEMBER_LIST = 3
 
 
-def handle(node: Node, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse | None:
+def handle(
+    node: Node, request: LeaveGroupRequest, context: RequestContext
+) -> Generator[None, None, LeaveGroupResponse | None]:
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    members: list[commands.LeavingMember] = []
     if context.version < _MEMBER_LIST:
-        members = [commands.LeavingMember(request.member_id)]
-    else:
-        members = [
-            commands.LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in request.members
-        ]
+        members.append(commands.LeavingMember(request.member_id))
+    for each in request.members:
+        members.append(commands.LeavingMember(each.member_id, each.group_instance_id, each.reason))
+        yield
     context.finish = partial(_respond, context.version)
     node.groups.submit(commands.LeaveGroup(request.group_id, members), context)
     return None
@@ -38,14 +42,12 @@ def handle(node: Node, request: LeaveGroupRequest, context: RequestContext) -> L
 def _respond(version: int, reply: LeaveReply) -> LeaveGroupResponse:
     if version < _MEMBER_LIST:
         return LeaveGroupResponse(error_code=reply.top_level_error)
-    return LeaveGroupResponse(
-        error_code=reply.error,
-        members=[
-            LeaveGroupResponseMember(
-                member_id=member.member_id, group_instance_id=member.instance_id, error_code=member.error
-            )
-            for member in reply.members
-        ],
+    return LeaveGroupResponse(error_code=reply.error, members=lazily(_member, reply.members))
+
+
+def _member(member: LeftMember) -> LeaveGroupResponseMember:
+    return LeaveGroupResponseMember(
+        member_id=member.member_id, group_instance_id=member.instance_id, error_code=member.error
     )
 
 
