@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from seamark.spark.lake.tables.lake import Lake
 
-_ASSETS = files("seamark.spark.lake") / "report_assets"
+_ASSETS = files("seamark.spark.lake.report") / "assets"
 # In the order in which they build upon each other; they become one script.
 _SCRIPTS = ("values.js", "charts.js", "groups.js", "detail.js", "findings.js", "page.js")
 
