@@ -9,7 +9,7 @@ import pytest
 from seamark import Broker
 from seamark.client import Admin, Offset, Producer, TopicPartition
 from seamark.spark.lake.errors import LakeJobFailed
-from seamark.spark.lake.fill import job
+from seamark.spark.lake.fill import job, sampler
 from seamark.spark.lake.tables.lake import Lake
 
 
@@ -106,7 +106,7 @@ def test_a_look_that_sees_no_group_says_what_may_be_missing(spark, tmp_path, cap
 
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(spark, tmp_path, our_broker, monkeypatch):
-    monkeypatch.setattr(job, "cluster_id", lambda config: None)
+    monkeypatch.setattr(sampler, "cluster_id", lambda config: None)
     config = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "500"}
 
     with pytest.raises(LakeJobFailed) as failed:
