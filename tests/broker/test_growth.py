@@ -25,7 +25,7 @@ FACTOR = 4
 COUNTED_SIZE = 50
 MOST_COUNTED = 6
 TIMED_SIZE = 1000
-MOST_TIMED = 5
+MOST_TIMED = 6
 # How often a case is measured that looks bad.
 ROUNDS = 12
 

@@ -131,7 +131,7 @@ def test_the_document_has_the_table_as_it_is():
 
 def test_the_document_names_events_that_the_coordinator_has():
     coordinator = Path(__file__).parents[2] / "src" / "seamark" / "coordinator"
-    source = "".join(path.read_text() for path in coordinator.glob("*.py"))
+    source = "".join(path.read_text() for path in coordinator.rglob("*.py"))
     events = re.findall(r"^\| `([a-z_]+)` \| (?:a |members|the )", DOCUMENT.read_text(), re.MULTILINE)
     assert len(events) == 7
     assert [event for event in events if f'"{event}"' not in source] == []
