@@ -90,7 +90,7 @@ def audit(
     found = lake.read(spark, "findings").where("group in ({})".format(", ".join(map(_quoted, names.groups))))
     rows = found.orderBy("first_time", "group", "kind", "topic", "partition").collect()
     say("writing the report")
-    report.write(spark, lake, places.report)
+    report.write_report(spark, lake, places.report)
     return Audited(
         added.rows["commits"],
         added.rows.get("generations", 0),

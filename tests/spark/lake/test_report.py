@@ -9,7 +9,7 @@ from seamark.errors import UsageError
 from seamark.rules.lag import lag_of, total, total_unfinished
 from seamark.spark.lake.findings.job import find
 from seamark.spark.lake.report.content import content
-from seamark.spark.lake.report.report import page, write, write_whole
+from seamark.spark.lake.report.report import page, write_report, write_whole
 from tests.support.group_histories import TROUBLE, history_of
 from tests.support.lakes import commit_row, lake_of, moment, rows_of
 from tests.support.report_contents import HOSTILE, report_content
@@ -86,7 +86,7 @@ def _shifted(histories):
 def written(spark, lake, tmp_path_factory):
     """Where the page and the JSON are, and what they say."""
     directory = tmp_path_factory.mktemp("report")
-    return directory, write(spark, lake, directory / "deep" / "report.html", directory / "report.json")
+    return directory, write_report(spark, lake, directory / "deep" / "report.html", directory / "report.json")
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ class Audit:
             from seamark.spark.lake.report import report
 
             began = time.monotonic()
-            made = report.write(spark, lake, self.report or None)
+            made = report.write_report(spark, lake, self.report or None)
             if self.report:
                 took = duration_text(time.monotonic() - began)
                 _say(f"report of {counted(made['totals']['groups'], 'group')} in {took}: {self.report}")
