@@ -84,7 +84,8 @@ def document(table: dict[str, list[tuple[str, str]]]) -> str:
     lines = [
         "# Requirements and their tests",
         "",
-        "Made from the tests by `python -m tools.requirements_table`; not to be edited. Items: A wire protocol,",
+        "Made from the tests by `python -m tools.requirements_table`; not to be edited. The text of each item is in",
+        "[requirements.md](requirements.md); comments in the source name items as (C24, F20). Items: A wire protocol,",
         "B coordinator discovery, C membership in the client, D group coordinator, E assignors, F offset commit, fetch",
         "and storage, G ZooKeeper, H committer, I delivery and consumer loops, J partitioners, K fetching, L rights,",
         "M monitoring, N everything else. Paths are below `tests/`.",

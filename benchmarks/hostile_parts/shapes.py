@@ -16,11 +16,11 @@ from functools import cache
 from itertools import count
 
 from benchmarks.hostile_parts.world import World
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.api.topic_rules import MOST_CHANGES
-from seamark.broker.net.dispatch import load_endpoints
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
-from seamark.wire.protocol.headers import request_header_version
+from seamark.wire.protocol.frames import request_header_version
 from seamark.wire.schema.primitives import encode_unsigned_varint
 from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
 from tests.support.broker_driver import batch_of

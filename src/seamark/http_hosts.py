@@ -38,14 +38,6 @@ class AllowedHosts:
         return host in self._names or _is_address(host)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach what listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _checked(name: str) -> str:
     if "*" in name:
         raise ConfigError(

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from seamark.address_failures import network_of
-from seamark.counts import shortened
+from seamark.addresses import Address, is_loopback, parse_address
 from seamark.errors import ConfigError
-from seamark.http_hosts import AllowedHosts, is_loopback
+from seamark.http_hosts import AllowedHosts
 from seamark.readable_log import readable_logger
 
 _log = readable_logger("seamark.http")
@@ -200,7 +200,7 @@ class HttpPages:
         name: str = "seamark-http",
         allowed_hosts: Iterable[str] = (),
     ) -> None:
-        host, port = address_of(listen)
+        host, port = parse_address("listen", listen)
         self._server = PageServer(page, host, allowed_hosts)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -208,8 +208,7 @@ class HttpPages:
         except OSError as error:
             raise ConfigError("listen", listen, f"cannot be listened at: {error.strerror}") from None
         self._loop = asyncio.new_event_loop()
-        found = self._socket.getsockname()
-        self.address = f"[{found[0]}]:{found[1]}" if ":" in found[0] else f"{found[0]}:{found[1]}"
+        self.address = str(Address(*self._socket.getsockname()[:2]))
         self._is_serving = threading.Event()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -242,11 +241,3 @@ class HttpPages:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def address_of(listen: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``; ConfigError if it is not that."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
-        raise ConfigError("listen", shortened(listen), "is not HOST:PORT with a port up to 65535")
-    return host.strip("[]"), int(port)

@@ -31,6 +31,7 @@ def faults(imports: dict[str, set[str]], allowed: list[str]) -> list[str]:
         ({"seamark.storage.log": {"seamark.wire.records"}}, 0),
         ({"seamark.storage.log": {"seamark.wire"}}, 1),
         ({"seamark.newcomer": set()}, 1),
+        ({"seamark.errors": {"seamark.wire.records"}}, 1),
         ({"seamark.cli.main": {"seamark.storage.log", "seamark.wire.schema.codec"}}, 0),
         ({"seamark.plans.plan": {"seamark.client"}}, 0),
         ({"seamark.plans.plan": {"seamark.client.records"}}, 1),

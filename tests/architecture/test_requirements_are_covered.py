@@ -1,13 +1,15 @@
 """Every requirement item has a test, or a reason why it has none, and the table that says so is fresh."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tools import requirements_table
-from tools.requirement_items import UNTESTED
+from tools.requirement_items import ITEMS, UNTESTED
 
 TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,19 @@ def test_the_table_is_up_to_date(table):
     assert requirements_table.DOCUMENT.read_text() == requirements_table.document(table), (
         "run python -m tools.requirements_table"
     )
+
+
+def test_the_text_of_every_item_is_in_the_documents():
+    text = (ROOT / "docs" / "requirements.md").read_text()
+    assert re.findall(r"^- \*\*([A-N]\d+)\*\*", text, re.MULTILINE) == list(ITEMS)
+
+
+def test_an_id_that_the_source_names_is_that_of_an_item():
+    names = re.compile(r"\(([A-N]\d{1,2}(?:(?:, | and | to )[A-N]\d{1,2})*)\)")
+    sources = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
+    found = {item for text in sources for group in names.findall(text) for item in re.findall(r"[A-N]\d+", group)}
+    assert len(found) > 100
+    assert found <= set(ITEMS)
 
 
 @pytest.mark.parametrize(

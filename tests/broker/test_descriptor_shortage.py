@@ -14,7 +14,7 @@ import pytest
 from seamark import Broker
 from seamark.broker.log import storage as log_storage
 from seamark.storage.errors import TooManyOpenFiles
-from seamark.storage.real_filesystem import RealFilesystem
+from seamark.storage.files.real import RealFilesystem
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest

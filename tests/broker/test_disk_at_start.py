@@ -10,7 +10,7 @@ from seamark import Broker
 from seamark.cli.main import main
 from seamark.errors import SeamarkError, UsageError
 from seamark.storage.errors import DiskFull, UnknownFormat, translate
-from seamark.storage.real_filesystem import RealFile
+from seamark.storage.files.real import RealFile
 
 
 def fail_with(number):

@@ -11,7 +11,7 @@ import pytest
 from seamark import Broker
 from seamark.broker.security.security import Security
 from seamark.storage.errors import translate
-from seamark.storage.real_filesystem import RealFile, RealFilesystem
+from seamark.storage.files.real import RealFile, RealFilesystem
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
 from seamark.wire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic

@@ -132,7 +132,6 @@ def test_one_answer_as_large_as_the_settings_allow_is_not_too_much_to_be_unread(
 
 class Holding:
     def __init__(self, unread_bytes):
-        self.connections = self
         self.unread_bytes = unread_bytes
 
 

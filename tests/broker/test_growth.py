@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from seamark import Broker
-from seamark.broker.net.dispatch import Endpoint, load_endpoints
+from seamark.broker.api.endpoints import load_endpoints
+from seamark.broker.net.endpoint import Endpoint
 from seamark.wire.schema.schema import Message
 from tests.support.growth_stage import Stage, rights_to_half_of_it
 from tests.support.request_shapes import UNKNOWN_TAGS, Naming, array_paths

@@ -12,9 +12,9 @@ import pytest
 
 from seamark import Broker
 from seamark.broker.api import topic_rules
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.cluster.state import BrokerState
 from seamark.broker.net import context as context_module
-from seamark.broker.net.dispatch import load_endpoints
 from seamark.broker.security.security import Acl, Security
 from seamark.broker.sharing.turns import Turns
 from seamark.log_limits import LINES_OF_A_CAUSE

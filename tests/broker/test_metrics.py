@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from seamark.broker import Broker
+from seamark.broker.metrics.collect import Rates
 from seamark.broker.metrics.log_lines import LogLines
 from seamark.broker.metrics.names import OURS_BY_KAFKAS, table
-from seamark.broker.metrics.rates import Rates
 from seamark.broker.security.security import Security
 from seamark.errors import ConfigError, UsageError
 from seamark.http_pages import MAX_CLIENTS_OF_AN_ADDRESS

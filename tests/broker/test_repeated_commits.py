@@ -9,7 +9,8 @@ import pytest
 
 from seamark import Acl, Broker, Security
 from seamark.broker.groups.runtime import GroupRuntime
-from seamark.coordinator.commands import CommitAgain, CommitOffsets
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.wire.offsets.offsets_topic import OffsetCommitEntry, decode_entry
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -223,5 +224,5 @@ def test_a_client_with_limited_rights_never_skips_the_question():
             told = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
             assert told == {"orders": 0, "payments": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
         assert not any(
-            connection.commits.form for node in broker._server.nodes for connection in node.connections._open
+            connection.commits.template for node in broker._server.nodes for connection in node.connections._open
         )

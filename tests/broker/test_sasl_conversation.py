@@ -9,7 +9,8 @@ import time
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security.security import Gatekeeper, Security
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.security.security import Security
 from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -155,7 +155,7 @@ def test_a_bad_connect_string_names_the_broker_s_key():
 
 
 def test_a_zookeeper_that_is_away_is_an_error_to_retry_and_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr("seamark.broker.groups.zookeeper_offsets._PATIENCE_S", 2.0)
+    monkeypatch.setattr("seamark.broker.groups.zookeeper._PATIENCE_S", 2.0)
     with Broker(settings={"offsets.zookeeper.connect": "127.0.0.1:1"}) as broker:
         broker.create_topic("orders", partitions=1)
         answers = []

@@ -6,9 +6,11 @@ from seamark.coordinator import shard_state
 from seamark.coordinator.membership import rebalancing, static_members, syncing
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.offsets import commits
-from seamark.coordinator.storing import pending, replay
+from seamark.coordinator.storing import replay, settling
 from seamark.simulation import LifetimeFailed, run_lifetime
-from seamark.storage import compaction, log, segment
+from seamark.storage import log
+from seamark.storage.compaction import compaction
+from seamark.storage.segments import segment
 from seamark.wire.protocol.error_codes import ErrorCode
 
 
@@ -71,8 +73,8 @@ def forget_a_waiting_sync(monkeypatch):
 
 
 def forget_records(monkeypatch):
-    original = pending.replay
-    monkeypatch.setattr(pending, "replay", lambda groups, records: original(groups, list(records)[1:]))
+    original = settling.replay
+    monkeypatch.setattr(settling, "replay", lambda groups, records: original(groups, list(records)[1:]))
 
 
 def keep_old_generation(monkeypatch):

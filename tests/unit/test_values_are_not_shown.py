@@ -12,7 +12,7 @@ from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel import ParallelConsumer
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.write.options import WriteOptions
-from seamark.stores.zookeeper_security import checked_tls, from_properties
+from seamark.zookeeper.security import checked_tls, from_properties
 
 SECRET = "do-not-show-me"
 HERE = {"bootstrap.servers": "127.0.0.1:1"}

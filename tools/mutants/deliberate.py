@@ -64,7 +64,7 @@ BUGS = (
         "a SyncGroup is answered before the assignment is stored",
     ),
     Bug(
-        "coordinator/storing/pending.py",
+        "coordinator/storing/settling.py",
         "    if ticket != state.oldest_ticket:",
         "    if ticket < state.oldest_ticket:",
         "acknowledgements are applied in the order they come",
@@ -148,7 +148,7 @@ BUGS = (
         "a failed write is not undone",
     ),
     Bug(
-        "storage/checkpoint.py",
+        "storage/recovery/checkpoint.py",
         "        file.sync()",
         "        file.size()",
         "a checkpoint takes its name before its bytes are durable",
@@ -160,13 +160,13 @@ BUGS = (
         "compaction drops a value in favour of one that is not durable",
     ),
     Bug(
-        "storage/survivors.py",
+        "storage/compaction/survivors.py",
         "                yield self._rebuild(content, position, stays)",
         "                yield content[position:end], False",
         "compaction keeps an old value of an already compacted segment behind a newer one",
     ),
     Bug(
-        "storage/scan.py",
+        "storage/segments/scan.py",
         "                    check_crc(chunk, position, header)",
         "                    header.size_bytes",
         "recovery takes damaged batches for sound ones",

@@ -9,53 +9,120 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
+from seamark.addresses import Address
+from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.cluster.cluster import Cluster
+from seamark.broker.cluster.nodes import Caller, NodePart
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.faults.requests import Faults
+from seamark.broker.groups.runtime import GroupRuntime
+from seamark.broker.groups.zookeeper import ZookeeperOffsets
+from seamark.broker.log.partition import Partition
 from seamark.broker.net.connection import Connection
 from seamark.broker.net.connections import Connections
+from seamark.broker.net.context import RequestContext
+from seamark.broker.net.endpoint import Endpoint
 from seamark.broker.net.fetch_sessions import FetchSessions
 from seamark.broker.net.listener import Listener
 from seamark.broker.net.tls_gate import Handshakes, TlsGate
-from seamark.broker.parts import NodePart, node_parts
-from seamark.errors import UsageError
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.sharing.answers_in_progress import AnswersInProgress
+from seamark.broker.sharing.fetch_budget import FetchBudget
+from seamark.broker.sharing.reading_thread import OneAtATime, ReadingThread
+from seamark.broker.sharing.turns import Turns
+from seamark.errors import SeamarkError, UsageError
+from seamark.log_limits import LogLimits
 
 if TYPE_CHECKING:
-    from seamark.broker.groups.runtime import GroupRuntime
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Address
-    from seamark.broker.server import BrokerServer
+    from seamark.broker.api.services import Services
 
 # Connections that may wait to be accepted; the crowd of a load test connects at once.
 _BACKLOG = 1024
 
 
+class SharedByNodes(Protocol):
+    """What all nodes of a broker share; ``BrokerServer`` has it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def security(self) -> Gatekeeper: ...
+
+    @property
+    def endpoints(self) -> Mapping[int, Endpoint]: ...
+
+    @property
+    def connections(self) -> list[Connections]: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> LoopTimers: ...
+
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def answers_in_progress(self) -> AnswersInProgress: ...
+
+    @property
+    def fetch_budget(self) -> FetchBudget: ...
+
+    @property
+    def reading_thread(self) -> ReadingThread: ...
+
+    @property
+    def unfolding(self) -> OneAtATime: ...
+
+    @property
+    def zookeeper_offsets(self) -> ZookeeperOffsets | None: ...
+
+    @property
+    def faults(self) -> Faults: ...
+
+    @property
+    def log_limits(self) -> LogLimits: ...
+
+    def note_failure(self, place: str, error: SeamarkError) -> None: ...
+
+    def note_storage_failure(self, partition: Partition, error: SeamarkError) -> None: ...
+
+
 class Node:
-    """Owned by the event loop's thread.
+    """Owned by the event loop's thread."""
 
-    ``endpoints``, ``settings``, ``clock``, ``timers``, ``turns``, ``answers_in_progress``, ``faults``, ``security``,
-    ``log_limits`` and ``cluster`` are shared by all nodes.
-    """
-
-    # Set by ``node_parts``.
-    groups: GroupRuntime
-
-    def __init__(self, server: BrokerServer, node_id: int, listener: Listener) -> None:
+    def __init__(self, shared: SharedByNodes, node_id: int, listener: Listener) -> None:
         self.id = node_id
-        self.server = server
-        self.loop = server.loop
-        self.cluster = server.cluster
-        self.settings = server.settings
-        self.clock = server.clock
-        self.timers = server.timers
-        self.turns = server.turns
-        self.answers_in_progress = server.answers_in_progress
-        self.faults = server.faults
-        self.security = server.security
-        self.log_limits = server.log_limits
-        self.endpoints = server.endpoints
+        self.loop = shared.loop
+        self.cluster = shared.cluster
+        self.settings = shared.settings
+        self.security = shared.security
+        self.endpoints = shared.endpoints
+        self.clock = shared.clock
+        self.timers = shared.timers
+        self.turns = shared.turns
+        self.answers_in_progress = shared.answers_in_progress
+        self.fetch_budget = shared.fetch_budget
+        self.reading_thread = shared.reading_thread
+        self.unfolding = shared.unfolding
+        self.zookeeper_offsets = shared.zookeeper_offsets
+        self.faults = shared.faults
+        self.log_limits = shared.log_limits
+        self.note_failure = shared.note_failure
+        self.note_storage_failure = shared.note_storage_failure
         self.listeners = [listener]
-        self.connections = Connections(self)
+        self.connections = Connections(self, shared.connections)
         self.handshakes = Handshakes(self.loop)
         self.fetch_sessions = FetchSessions(self)
         self.is_running = False
@@ -64,7 +131,9 @@ class Node:
         # Told of every answer and its size, for metrics; None costs nothing.
         self.on_answer: Callable[[RequestContext, int], None] | None = None
         self._servers: list[asyncio.Server] = []
-        self.parts: list[NodePart] = node_parts(self)
+        self.groups = GroupRuntime(self)
+        # Told of starts, stops and leadership.
+        self.parts: list[NodePart] = [self.groups]
 
     @property
     def rack(self) -> str | None:
@@ -76,7 +145,7 @@ class Node:
         """``HOST:PORT`` of the first listener, as a client on this machine may use it."""
         return str(self.listeners[0].address_for("127.0.0.1"))
 
-    def address_for(self, connection: Connection) -> Address:
+    def address_for(self, connection: Caller) -> Address:
         """Return what the client of ``connection`` is told to reach this node by: the listener of the same name
         (B20).
         """
@@ -140,6 +209,13 @@ class Node:
         for server in self._servers:
             server.close()
         self._servers.clear()
+
+
+if TYPE_CHECKING:
+
+    def _services_of(node: Node) -> Services:
+        """Handlers are found by name, so only here the type checker sees that a node has what they use."""
+        return node
 
 
 def _why_not_bound(listener: Listener, error: OSError) -> str:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
-from seamark.broker.clock import BrokerClock
+from seamark.addresses import parse_address
+from seamark.broker.api.endpoints import load_endpoints
+from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.cluster.cluster import Cluster, check_node_count
 from seamark.broker.cluster.state import DirectoryLock
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.faults.requests import Faults
-from seamark.broker.groups.zookeeper_offsets import SETTING as OFFSETS_IN_ZOOKEEPER
-from seamark.broker.groups.zookeeper_offsets import ZookeeperOffsets
+from seamark.broker.groups.zookeeper import SETTING as OFFSETS_IN_ZOOKEEPER
+from seamark.broker.groups.zookeeper import ZookeeperOffsets
 from seamark.broker.log.maintenance import Upkeep
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
@@ -28,16 +30,17 @@ from seamark.broker.log.storage import LogStorage
 from seamark.broker.metrics.endpoint import MetricsEndpoint
 from seamark.broker.metrics.log_lines import SETTING as LOG_FORMAT
 from seamark.broker.metrics.log_lines import LogLines
-from seamark.broker.net.dispatch import load_endpoints
-from seamark.broker.net.listener import Listener, parse_address, parse_advertised
+from seamark.broker.net.connections import Connections
+from seamark.broker.net.listener import Listener, parse_advertised
 from seamark.broker.net.release_versions import newest_versions
 from seamark.broker.node import Node
-from seamark.broker.security.security import Gatekeeper, Security, forget_secrets
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.security.security import Security
+from seamark.broker.security.settings import forget_secrets
 from seamark.broker.sharing.answers_in_progress import AnswersInProgress
 from seamark.broker.sharing.fetch_budget import FetchBudget
 from seamark.broker.sharing.reading_thread import OneAtATime, ReadingThread
 from seamark.broker.sharing.turns import Share, Steps, Turns
-from seamark.broker.timers import LoopTimers
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
@@ -107,10 +110,11 @@ class BrokerServer:
         self.storage = LogStorage(data, promised, self.clock, self.timers)
         self.cluster = Cluster(self.settings, self.storage, self._run)
         self.faults = Faults(self, call)
-        self.nodes: list[Node] = self.cluster.nodes
-        for number, listener in enumerate(listeners):
-            self.nodes.append(Node(self, number, listener))
-        self.fetch_budget = FetchBudget(self.settings, self.nodes)
+        # Those of each node.
+        self.connections: list[Connections] = []
+        self.fetch_budget = FetchBudget(self.settings, self.connections)
+        self.nodes = [Node(self, number, listener) for number, listener in enumerate(listeners)]
+        self.cluster.nodes += self.nodes
         self.upkeep = Upkeep(self)
         self._reopening = LogReopening(self.timers, lambda partition: not partition.is_deleted, self._reopened)
         # By place and kind of failure, when it was last told.

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seamark.addresses import is_loopback, parse_address
 from seamark.cli.options.connection import Bootstrap, ConfigFile, Options, client_config, read_properties
 from seamark.cli.show.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
 from seamark.cli.show.terminal_text import say
 from seamark.errors import MissingExtra, UsageError
-from seamark.http_hosts import AllowedHosts, is_loopback
+from seamark.http_hosts import AllowedHosts
 
 if TYPE_CHECKING:
     from seamark.dashboard.sight import Limits
@@ -122,7 +123,7 @@ def dashboard(
     if bool(tls_cert) != bool(tls_key):
         raise UsageError("--tls-cert and --tls-key belong together")
     check_listen(listen, is_secured=bool(tls_cert) or behind_proxy)
-    hosts = AllowedHosts(listen.rpartition(":")[0].strip("[]"), allowed_host)
+    hosts = AllowedHosts(parse_address("listen", listen).host, allowed_host)
     configs = clusters(cluster, bootstrap, config, option)
     limits = limits_of(alert_over)
     given = given_token(token_file)
@@ -183,11 +184,7 @@ def dashboard(
 
 def check_listen(listen: str, *, is_secured: bool) -> None:
     """UsageError if others could reach it without anything that keeps the token secret on its way."""
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    if not host or not port.isdecimal():
-        raise UsageError(f"--listen {listen}: it must be HOST:PORT, for example 127.0.0.1:8080")
-    if not is_loopback(host) and not is_secured:
+    if not is_loopback(parse_address("listen", listen).host) and not is_secured:
         raise UsageError(
             f"--listen {listen}: others can reach that address, so give --tls-cert and --tls-key, or --behind-proxy if "
             "something with TLS stands before it"

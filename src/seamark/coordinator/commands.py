@@ -2,17 +2,15 @@
 
 A handler decodes a request of any version into one of these and encodes the reply value it gets back. Facts that follow
 from the request's version come in as plain fields (A24): nothing below knows a version number except where Kafka's
-own answer depends on it. ``group_id`` may be None, as on the wire, and is answered INVALID_GROUP_ID.
+own answer depends on it. ``group_id`` may be None, as on the wire, and is answered INVALID_GROUP_ID. A commit that only
+repeats an earlier one with other offsets has a short form besides, ``CommitAgain`` in ``offsets.commit_patterns``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from typing import NamedTuple
 
 # The member id of a first-time joiner (A26).
 UNKNOWN_MEMBER = ""
@@ -116,21 +114,6 @@ class CommitOffsets:
     commit_times_ms: Mapping[tuple[str, int], int] | None = None
 
 
-class CommitAgain:
-    """A commit that differs from an earlier one only in its offsets; these are in the order of the pattern's keys."""
-
-    __slots__ = ("group_id", "offsets", "pattern")
-
-    def __init__(self, pattern: CommitPattern, offsets: Sequence[int]) -> None:
-        self.pattern = pattern
-        self.offsets = offsets
-        self.group_id = pattern.group_id
-
-    def spelled_out(self) -> CommitOffsets:
-        """The same as a command of its own."""
-        return self.pattern.with_offsets(self.offsets)
-
-
 @dataclass(slots=True)
 class FetchOffsets:
     """One group of an OffsetFetch; ``topics`` None asks for every partition with an offset."""
@@ -188,7 +171,6 @@ Command = (
     | Heartbeat
     | LeaveGroup
     | CommitOffsets
-    | CommitAgain
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroups

@@ -12,7 +12,6 @@ from typing import Any
 
 from seamark.coordinator.commands import (
     Command,
-    CommitAgain,
     CommitOffsets,
     DeleteGroups,
     DeleteOffsets,
@@ -25,6 +24,7 @@ from seamark.coordinator.commands import (
     ListGroups,
     SyncGroup,
 )
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.offsets.commits import refuse_commit
 from seamark.coordinator.replies import (
     DeleteGroupsReply,
@@ -51,7 +51,7 @@ MAX_PROTOCOLS = 100
 _BLANK_ID_CODES = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 
 
-def invalidity(command: Command, settings: Settings) -> ErrorCode:
+def invalidity(command: Command | CommitAgain, settings: Settings) -> ErrorCode:
     """What is wrong with the command whatever the groups are; NONE if nothing is."""
     check = _CHECKS.get(type(command))
     return _NONE if check is None else check(command, settings)
@@ -93,7 +93,7 @@ _CHECKS: dict[type, Callable[[Any, Settings], ErrorCode]] = {
 }
 
 
-def refuse(command: Command, code: ErrorCode, partition_count: PartitionCount) -> Reply:
+def refuse(command: Command | CommitAgain, code: ErrorCode, partition_count: PartitionCount) -> Reply:
     """The reply that carries ``code`` in the way the command's API does."""
     is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     match command:

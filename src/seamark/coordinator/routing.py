@@ -18,6 +18,7 @@ from seamark.coordinator.commands import (
 )
 from seamark.coordinator.effects import Effects, TimerKey, Token
 from seamark.coordinator.membership.member_bytes import MemberBytes
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.placement import partition_for
 from seamark.coordinator.refusals import invalidity, refuse
 from seamark.coordinator.replies import (
@@ -111,7 +112,7 @@ class Coordinator:
         """Give the partition up, now that another broker leads it."""
         return self._gathered(self.shard(partition).unload(now_ms))
 
-    def handle(self, command: Command, token: Token, now_ms: int) -> Effects:
+    def handle(self, command: Command | CommitAgain, token: Token, now_ms: int) -> Effects:
         """Decide a request; its one reply comes with these effects or with those of a later call."""
         if not self.is_running:
             return self._refused(command, token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -148,7 +149,7 @@ class Coordinator:
     def counters(self) -> dict[str, int]:
         return _summed(shard.counters() for shard in self._shards.values())
 
-    def _refused(self, command: Command, token: Token, code: ErrorCode) -> Effects:
+    def _refused(self, command: Command | CommitAgain, token: Token, code: ErrorCode) -> Effects:
         effects = Effects()
         effects.replies.append((token, refuse(command, code, self._partition_count)))
         return effects

@@ -35,6 +35,7 @@ from seamark.coordinator.membership.rebalancing import fire_join_timer
 from seamark.coordinator.membership.syncing import fire_sync_timer, sync
 from seamark.coordinator.membership.timers import EXPIRY_TIMER, JOIN_TIMER, SESSION_TIMER, SYNC_TIMER, move_deadlines
 from seamark.coordinator.metrics import gauges
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.offsets.commits import commit, commit_again
 from seamark.coordinator.offsets.deletions import delete_groups, delete_offsets, forget_topics
 from seamark.coordinator.offsets.expiry import fire_expiry_timer
@@ -51,9 +52,9 @@ from seamark.coordinator.shard_state import (
     ShardState,
 )
 from seamark.coordinator.storing.loading import Revival, give_up_groups
-from seamark.coordinator.storing.pending import fire_append_timer, settle_failed, settle_stored
 from seamark.coordinator.storing.records import Record, RecordKey
 from seamark.coordinator.storing.replay import replay, stored_state
+from seamark.coordinator.storing.settling import fire_append_timer, settle_failed, settle_stored
 from seamark.coordinator.views import describe, list_groups
 from seamark.errors import UsageError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -64,7 +65,7 @@ _RULES: dict[type, Callable[[ShardState, Any, Token, int, Effects], None]] = {
     commands.Heartbeat: heartbeat,
     commands.LeaveGroup: leave,
     commands.CommitOffsets: commit,
-    commands.CommitAgain: commit_again,
+    CommitAgain: commit_again,
     commands.FetchOffsets: fetch,
     commands.DeleteOffsets: delete_offsets,
     commands.DeleteGroups: delete_groups,
@@ -118,7 +119,7 @@ class Shard:
     def partition(self) -> int:
         return self._state.partition
 
-    def handle(self, command: commands.Command, token: Token, now_ms: int) -> Effects:
+    def handle(self, command: commands.Command | CommitAgain, token: Token, now_ms: int) -> Effects:
         """Decide a request. Its one reply comes with these effects or with those of a later call."""
         code = invalidity(command, self._state.settings)
         if code is _NONE:
@@ -127,7 +128,7 @@ class Shard:
         effects.replies.append((token, refuse(command, code, self._state.partition_count)))
         return effects
 
-    def decide(self, command: commands.Command, token: Token, now_ms: int) -> Effects:
+    def decide(self, command: commands.Command | CommitAgain, token: Token, now_ms: int) -> Effects:
         """Decide a request in which ``invalidity`` has found nothing wrong."""
         effects = Effects()
         state = self._state

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from seamark.coordinator.effects import Append, Arm, Effects
 from seamark.coordinator.membership.groups import Group
-from seamark.coordinator.membership.members import NEVER_MS
+from seamark.coordinator.membership.members import NEVER_MS, Member
 from seamark.coordinator.metrics import Counters
 from seamark.coordinator.settings import Settings
-
-if TYPE_CHECKING:
-    from seamark.coordinator.membership.member_bytes import MemberBytes
-    from seamark.coordinator.offsets.sweeps import Sweep
-    from seamark.coordinator.storing.pending import Pending
+from seamark.coordinator.storing.records import Record
+from seamark.wire.protocol.error_codes import ErrorCode
 
 # Answers how many partitions a topic has, None for a topic that does not exist (F26).
 PartitionCount = Callable[[str], int | None]
@@ -41,6 +38,63 @@ class PendingMembers:
     def __init__(self) -> None:
         self.sizes: dict[tuple[ShardState, str, str], int] = {}
         self.byte_count = 0
+
+
+class Waiter(Protocol):
+    """A request that waits for an append of someone else."""
+
+    deadline_ms: int
+
+    def release(self, state: ShardState, effects: Effects) -> None:
+        """The append is settled."""
+
+    def give_up(self, effects: Effects) -> None:
+        """The deadline has passed, or the shard is unloaded."""
+
+
+class Pending:
+    """One append under way. Subclasses say what follows; the records are replayed before ``on_stored`` is called."""
+
+    __slots__ = ("decided_ms", "is_acknowledged", "is_late", "records", "waiters")
+
+    def __init__(self, records: list[Record], decided_ms: int) -> None:
+        self.records = records
+        self.decided_ms = decided_ms
+        self.is_acknowledged = False
+        self.is_late = False
+        self.waiters: list[Waiter] | None = None
+
+    def on_stored(self, state: ShardState, now_ms: int, effects: Effects) -> None:
+        """The records are stored and replayed. After a timeout the request is already answered."""
+
+    def on_failed(self, state: ShardState, code: ErrorCode, now_ms: int, effects: Effects) -> None:
+        """The records are not in the log and never will be; ``code`` is already translated."""
+
+    def on_late(self, state: ShardState, code: ErrorCode, now_ms: int, effects: Effects) -> None:
+        """The commit timeout has passed; the records may still become stored."""
+
+    def on_unloaded(self, code: ErrorCode, effects: Effects) -> None:
+        """The shard is given up; answer what waits here, if it is not answered yet."""
+
+
+class QueuedSweep(Protocol):
+    """A removal of many things whose next step can be taken; ``offsets.sweeps`` says what a step is."""
+
+    def take_turn(self, now_ms: int, effects: Effects) -> None:
+        """Take the next step."""
+
+    def on_unloaded(self, code: ErrorCode, effects: Effects) -> None:
+        """The shard is given up, and with it everything the sweep was about."""
+
+
+class MemberMemory(Protocol):
+    """Bounds what the members of all shards of a coordinator hold; ``membership.member_bytes`` says how."""
+
+    def loaded(self, member: Member) -> None:
+        """A member is there again that an earlier coordinator had taken in."""
+
+    def added(self, member: Member, now_ms: int, effects: Effects) -> None:
+        """A member came or brought something new."""
 
 
 class ShardState:
@@ -68,7 +122,7 @@ class ShardState:
         settings: Settings,
         partition_count: PartitionCount,
         make_id: MakeId,
-        member_bytes: MemberBytes,
+        member_bytes: MemberMemory,
         pending_members: PendingMembers,
     ) -> None:
         self.partition = partition
@@ -86,7 +140,7 @@ class ShardState:
         # The deadline at which the shell was told to look after late appends and the fetches that wait for them.
         self.append_timer_ms = NEVER_MS
         # Removals whose next step can be taken; those that wait for the log are not among them.
-        self.sweeps: deque[Sweep] = deque()
+        self.sweeps: deque[QueuedSweep] = deque()
         self.is_checking_expiry = False
         # Deleted topics whose offsets were not all found yet, each with the number of its removals.
         self.forgetting: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from typing import Self
 
 import uvicorn
 
+from seamark.addresses import parse_address
 from seamark.dashboard.app import Dashboard
 from seamark.dashboard.http_limits import (
     MAX_HEAD_BYTES,
@@ -25,7 +26,6 @@ from seamark.dashboard.http_limits import (
     LimitedRequests,
 )
 from seamark.errors import ConfigError
-from seamark.http_pages import address_of
 
 _END_S = 3
 # From the connection to the end of the TLS handshake.
@@ -64,7 +64,7 @@ class Server:
     def __init__(
         self, dashboard: Dashboard, listen: str, *, certificate: str = "", key: str = "", is_behind_proxy: bool = False
     ) -> None:
-        host, port = address_of(listen)
+        host, port = parse_address("listen", listen)
         self._dashboard = dashboard
         connections = HttpConnections(MOST_CONNECTIONS if is_behind_proxy else MOST_OF_AN_ADDRESS)
         config = uvicorn.Config(

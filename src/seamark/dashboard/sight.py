@@ -18,11 +18,11 @@ from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_bo
 from seamark.errors import SeamarkError
 from seamark.monitor.alerts import AlertBook, Trouble
 from seamark.monitor.history import Event, GroupSample, History, HistoryError, Point
-from seamark.monitor.nearest import absent
 from seamark.monitor.poller import Look, Poller
 from seamark.monitor.watching import Watching
 from seamark.monitor.webhook import Webhook
 from seamark.rules.status import PATIENT
+from seamark.suggest import absent
 from seamark.topic_partition import TopicPartition
 
 # What states are judged by; with ten thousand groups more of it would cost hundreds of megabytes.

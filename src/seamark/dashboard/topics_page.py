@@ -19,9 +19,9 @@ from seamark.dashboard.listing import Query, paged
 from seamark.dashboard.markup import Child, Markup, tag
 from seamark.dashboard.sight import NotFound
 from seamark.dashboard.wording import NOTHING, count_text, name_text
-from seamark.monitor.nearest import absent
 from seamark.monitor.scan import Bounds, bounds_of
 from seamark.rules.lag import total
+from seamark.suggest import absent
 from seamark.topic_partition import TopicPartition
 
 KEEP_S = 10.0

@@ -18,8 +18,8 @@ from seamark.client import Offset
 from seamark.client.records import LARGEST_OFFSET
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
-from seamark.monitor.nearest import unknown
 from seamark.readable_text import no_formula, readable_json, without_apostrophe
+from seamark.suggest import unknown
 from seamark.topic_partition import TopicPartition
 
 FORMAT = "seamark.offsets"

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, Self
 
-from seamark.durable_names import sync_directory
+from seamark.fsync import sync_directory
 from seamark.moves.errors import MoveInUse
 from seamark.moves.move_file import MoveFile
 from seamark.plans.errors import BadPlan, PlanError

@@ -23,8 +23,8 @@ from typing import IO, Any
 from seamark.client import Offset
 from seamark.client.records import LARGEST_OFFSET
 from seamark.counts import counted
-from seamark.durable_names import sync_directory
 from seamark.errors import UsageError
+from seamark.fsync import sync_directory
 from seamark.json_fields import no_field_twice
 from seamark.moves.move import GroupMove, Kind, MoveHeader, MoveTotals, PartitionMove, Place
 from seamark.plans.errors import BadPlan, PlanError

@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from seamark.durable_names import sync_directory
+from seamark.fsync import sync_directory
 from seamark.plans.errors import BadPlan, PlanError
 from seamark.plans.plan import Plan
 from seamark.plans.plan_text import one, parse_plan, text_of

@@ -6,10 +6,10 @@ form given here. A name in neither table is refused with the nearest one that ex
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from seamark.errors import HIDDEN, ConfigError
+from seamark.suggest import closest
 
 # In the order of the guide. "stream" and "batch" are refused where the other kind of query is made.
 TAKEN: dict[str, str] = {
@@ -87,6 +87,6 @@ def _refusal(lower: str, given: str) -> ConfigError:
     if lower in _REFUSED_BY_LOWER:
         proper = _REFUSED_BY_LOWER[lower]
         return ConfigError(proper, HIDDEN, f"not supported: {REFUSED[proper]}")
-    near = difflib.get_close_matches(lower, [*_TAKEN_BY_LOWER, "kafka.bootstrap.servers"], n=1, cutoff=0.6)
-    hint = f"; did you mean {_TAKEN_BY_LOWER.get(near[0], near[0])!r}?" if near else ""
+    meant = closest(lower, [*_TAKEN_BY_LOWER, "kafka.bootstrap.servers"])
+    hint = f"; did you mean {_TAKEN_BY_LOWER.get(meant, meant)!r}?" if meant else ""
     return ConfigError(given, HIDDEN, f"is not an option of this source{hint}")

@@ -15,11 +15,11 @@ from seamark.storage.errors import (
     UnknownFormat,
     WritesStopped,
 )
-from seamark.storage.filesystem import File, Filesystem
+from seamark.storage.files.filesystem import File, Filesystem
+from seamark.storage.files.memory import MemoryFilesystem
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.files.real import RealFilesystem
 from seamark.storage.log import AppendResult, Log
-from seamark.storage.memory_filesystem import MemoryFilesystem
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability, LogSettings
 from seamark.storage.sync import PendingSync
 

@@ -16,19 +16,20 @@ from typing import NamedTuple
 
 from seamark.errors import ClosedError, SeamarkError
 from seamark.readable_log import readable_logger
-from seamark.storage import compaction, retention
+from seamark.storage import retention
 from seamark.storage.admission import admit
 from seamark.storage.aside import Pauses, at_once
-from seamark.storage.checkpoint import write_checkpoint
-from seamark.storage.clean_shutdown import mark_clean, unmark_clean
-from seamark.storage.compaction import Cleaning
+from seamark.storage.compaction import compaction
+from seamark.storage.compaction.compaction import Cleaning
 from seamark.storage.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, TooManyOpenFiles, WritesStopped
-from seamark.storage.filesystem import Filesystem
-from seamark.storage.names import CLEANING_FILE, LOG_START_FILE
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.recovery import Recovered, recover, remove_log
-from seamark.storage.segment import Segment
-from seamark.storage.segments import Segments, remove_files
+from seamark.storage.files.filesystem import Filesystem
+from seamark.storage.files.names import CLEANING_FILE, LOG_START_FILE
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.recovery.checkpoint import write_checkpoint
+from seamark.storage.recovery.clean_shutdown import mark_clean, unmark_clean
+from seamark.storage.recovery.recovery import Recovered, recover, remove_log
+from seamark.storage.segments.segment import Segment
+from seamark.storage.segments.segments import Segments, remove_files
 from seamark.storage.settings import Durability, LogSettings
 from seamark.storage.sync import PendingSync
 from seamark.wire.records.record_batch import INT32_MAX, Buffer
@@ -47,7 +48,7 @@ class AppendResult(NamedTuple):
 class Log:
     """Open one with ``Log.open``; ``close`` it so that the next opening need not look at every byte.
 
-    >>> from seamark.storage.memory_filesystem import MemoryFilesystem
+    >>> from seamark.storage.files.memory import MemoryFilesystem
     >>> from seamark.wire.records import Record, encode_batch, decode_batch
     >>> log = Log.open(MemoryFilesystem(), "orders-0", now_ms=0)
     >>> log.append(encode_batch([Record(0, 5, value=b"a"), Record(1, 6, value=b"b")]), now_ms=7, leader_epoch=0)
@@ -151,7 +152,7 @@ class Log:
         self._write(content, next_offset, largest_ms, largest_at, now_ms)
         return AppendResult(base_offset, next_offset - 1, -1 if append_time_ms is None else append_time_ms)
 
-    def append_own(self, batch: bytes, next_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
+    def append_prebuilt(self, batch: bytes, next_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
         """Write one batch that the caller has just made, under ``log_end`` and with its leader epoch.
 
         It is not looked at again: the caller vouches for it, up to the ``next_offset`` behind it. Not for a log that

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seamark.storage.segment import Segment
+from seamark.storage.segments.segment import Segment
 from seamark.storage.settings import LogSettings
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.storage.filesystem import Filesystem
+from seamark.storage.files.filesystem import Filesystem
 
 if TYPE_CHECKING:
-    from seamark.storage.segment import Segment
+    from seamark.storage.segments.segment import Segment
 
 
 class PendingSync:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seamark.stores.contract import BadOffset, GroupOffsets, OffsetStore, StoredOffset
     from seamark.stores.file import FileStore
     from seamark.stores.kafka import KafkaStore
-    from seamark.stores.zookeeper import ZookeeperStore
+    from seamark.zookeeper.store import ZookeeperStore
 
 _HOMES = {
     "BadOffset": "seamark.stores.contract",
@@ -25,7 +25,7 @@ _HOMES = {
     "KafkaStore": "seamark.stores.kafka",
     "OffsetStore": "seamark.stores.contract",
     "StoredOffset": "seamark.stores.contract",
-    "ZookeeperStore": "seamark.stores.zookeeper",
+    "ZookeeperStore": "seamark.zookeeper.store",
 }
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from seamark.broker import Broker
-from seamark.broker.security.acl_rules import PatternType, PermissionType
+from seamark.broker.security.acl import PatternType, PermissionType
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.frames import decode_response

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import DecodeError
-from seamark.wire.offsets import offset_commit_records as records
+from seamark.wire.offsets import records
 from seamark.wire.offsets.offsets_topic import UnreadableEntry, decode_entry
-from seamark.wire.schema.versioned import decode_versioned, encode_versioned
+from seamark.wire.schema.codec import decode_versioned, encode_versioned
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -17,8 +17,9 @@ from seamark.wire.records import (
     rebase,
     scan_batches,
 )
+from seamark.wire.records.careful_reader import read_carefully
 from seamark.wire.records.crc32c import crc32c
-from seamark.wire.records.record_reader import _read_carefully, _read_quickly
+from seamark.wire.records.fast_reader import read_quickly
 from seamark.wire.records.varints import encode_varint, read_varint, read_varlong
 
 nullable_bytes = st.none() | st.binary(max_size=200) | st.integers(0, 20_000).map(bytes)
@@ -38,6 +39,17 @@ def record_lists(draw, max_size=12):
     return records
 
 
+@st.composite
+def records_of_one_size(draw):
+    """As many as are read by columns, most of them in a row without gaps."""
+    count = draw(st.integers(12, 150))
+    key, value = (draw(st.none() | st.integers(0, 200).map(bytes)) for _ in range(2))
+    first, step = draw(st.integers(0, 2**42)), draw(st.sampled_from([0, 1, 100, -1]))
+    gap_at, gap = draw(st.integers(0, 300)), draw(st.integers(0, 5000))
+    offsets = [number + (gap if number > gap_at else 0) for number in range(count)]
+    return [Record(offset, first + number * step, 0, key, value) for number, offset in enumerate(offsets)]
+
+
 batch_options = st.fixed_dictionaries(
     {
         "codec": st.sampled_from(Codec),
@@ -52,7 +64,12 @@ batch_options = st.fixed_dictionaries(
 
 
 @settings(max_examples=200, deadline=None)
-@given(records=record_lists(), options=batch_options, before=st.integers(0, 30), after=st.integers(0, 3))
+@given(
+    records=record_lists() | records_of_one_size(),
+    options=batch_options,
+    before=st.integers(0, 30),
+    after=st.integers(0, 3),
+)
 def test_any_batch_is_read_as_it_was_written(records, options, before, after):
     batch = encode_batch(records, **options)
     decoded = decode_batch(b"\xaa" * before + batch + b"\xbb" * after, before)
@@ -149,7 +166,11 @@ def test_damage_gives_records_or_one_decode_error(records, options, changes, sea
 
 
 @settings(max_examples=600, deadline=None)
-@given(records=record_lists(max_size=5), timestamp_type=st.sampled_from([0, 1]), changes=damages | st.just([]))
+@given(
+    records=record_lists(max_size=5) | records_of_one_size(),
+    timestamp_type=st.sampled_from([0, 1]),
+    changes=damages | st.just([]),
+)
 def test_the_quick_reader_takes_nothing_that_the_careful_one_refuses(records, timestamp_type, changes):
     batch = encode_batch(records, timestamp_type=timestamp_type)
     header = read_header(batch)
@@ -160,9 +181,12 @@ def test_the_quick_reader_takes_nothing_that_the_careful_one_refuses(records, ti
         made.content, made.position, made.end = content, 0, len(content)
         return made
 
-    quick = _read_quickly(slices(), header.record_count, 1000)
+    def fields(*given):
+        return given
+
+    quick = read_quickly(slices(), fields, "t", 3, header.record_count, 1000)
     try:
-        careful = _read_carefully(slices(), header.record_count, 1000)
+        careful = read_carefully(slices(), fields, "t", 3, header.record_count, 1000)
     except DecodeError:
         assert quick is None
     else:
@@ -173,8 +197,8 @@ def test_the_quick_reader_takes_nothing_that_the_careful_one_refuses(records, ti
 
 @settings(max_examples=300, deadline=None)
 @given(
-    records=record_lists(max_size=9),
-    most=st.integers(1, 4),
+    records=record_lists(max_size=9) | records_of_one_size(),
+    most=st.integers(1, 4) | st.integers(50, 100),
     most_headers=st.integers(0, 3),
     codec=st.sampled_from(Codec),
 )

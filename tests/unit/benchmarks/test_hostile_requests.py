@@ -9,8 +9,9 @@ import pytest
 from benchmarks.hostile_parts import batches, cases
 from benchmarks.hostile_parts.shapes import LIMIT_BYTES, Shape, array_paths, elements, first_fillings, fitted, mutated
 from benchmarks.hostile_parts.world import World
+from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.api.topic_rules import MOST_CHANGES
-from seamark.broker.net.dispatch import MAX_REQUEST_ELEMENTS, Endpoint, load_endpoints
+from seamark.broker.net.endpoint import MAX_REQUEST_ELEMENTS, Endpoint
 from seamark.errors import DecodeError
 from seamark.wire.protocol.apis import all_apis
 from seamark.wire.protocol.frames import decode_request

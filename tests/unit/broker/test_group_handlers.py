@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,96 +22,44 @@ from seamark.broker.api.handlers import (
     offset_fetch,
     sync_group,
 )
-from seamark.broker.net.commit_template import CommitMemory
-from seamark.broker.net.listener import Address, Listener
-from seamark.broker.sharing.turns import Share
+from seamark.broker.net.listener import Listener
 from seamark.coordinator.commands import CommitOffsets, DeleteGroups, FetchOffsets
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.messages.offset_delete import OffsetDeleteResponse
-from seamark.wire.schema.schema import Message, Versions
 from tests.conformance.differential.group_requests import commit_fields, fetch_fields, join_fields
 from tests.conformance.differential.script import build, plain
-from tests.unit.broker.group_harness import World, finished
+from tests.unit.broker.handler_harness import Served
 
-HANDLERS = [
-    consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat,
-    join_group, leave_group, list_groups, offset_commit, offset_delete, offset_fetch, sync_group,
-]  # fmt: skip
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-class Context:
-    """A request that keeps its answer; ``rights`` are (operation, resource type, name) in words, None for all."""
-
-    def __init__(self, version: int, rights: set[tuple[str, str, str]] | None) -> None:
-        self.version = version
-        self.client_id = "c"
-        self.client_host = "/127.0.0.1"
-        self.finish: Any = None
-        self.answer: Message | None = None
-        self._rights = rights
-        session = SimpleNamespace(is_unrestricted=rights is None, authorize=self._is_allowed, principal="User:c")
-        listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
-        self.connection = SimpleNamespace(
-            session=session,
-            listener=listener,
-            local_host="127.0.0.1",
-            commits=CommitMemory(),
-            node=SimpleNamespace(connections=[]),
-            share=Share("c"),
-        )
-
-    def _is_allowed(self, operation: Any, resource_type: Any, name: str) -> bool:
-        return self._rights is None or (operation.name, resource_type.name, name) in self._rights
-
-    may = _is_allowed
-
-    def reply_value(self, value: Any) -> None:
-        assert self.answer is None
-        self.answer = self.finish(value)
-
-
 @pytest.fixture
-def world() -> World:
-    made = World().with_offsets_topic()
-    for node in made.cluster.nodes:
-        node.listeners = [Listener("PLAINTEXT", "127.0.0.1", 9092)]  # type: ignore[attr-defined]
-        node.address_for = lambda _connection: Address("127.0.0.1", 9092)  # type: ignore[method-assign]
+def world() -> Served:
+    made = Served()
+    made.with_offsets_topic()
     made.create_topic("t", 2)
     made.create_topic("secret", 1)
     return made
 
 
 def ask(
-    world: World, handler: ModuleType, version: int, rights: set[tuple[str, str, str]] | None = None, **values: Any
+    world: Served, handler: ModuleType, version: int, rights: set[tuple[str, str, str]] | None = None, **values: Any
 ) -> dict[str, Any]:
-    """The answer as plain values, after it went through the codec of its version."""
-    context = Context(version, rights)
-    request = build(api_named(handler.API).request, values)
-    answer = finished(handler.handle(world.cluster.nodes[0], request, context))
-    if answer is None:
-        world.timers.fire_due()
-        world.settle()
-        answer = context.answer
+    """The answer as plain values."""
+    client = world.client(rights=rights)
+    client.send(build(api_named(handler.API).request, values), version)
+    world.timers.fire_due()
+    world.settle()
+    answer = client.answer
     assert answer is not None
-    found = plain(type(answer).decode(answer.encode(version), version), version)
+    found = plain(answer, version)
     assert isinstance(found, dict)
     return found
 
 
 READ_G = {("READ", "GROUP", "g")}
 DESCRIBE_G = {("DESCRIBE", "GROUP", "g")}
-
-
-@pytest.mark.parametrize("handler", HANDLERS, ids=lambda handler: handler.API)
-def test_a_refusal_of_the_whole_request_can_be_written_in_every_version(handler: ModuleType) -> None:
-    api = api_named(handler.API)
-    for version in Versions(handler.VERSIONS):
-        response = handler.refuse(api.request(), version, ErrorCode.UNKNOWN_SERVER_ERROR)
-        assert type(response) is api.response
-        response.encode(version)
 
 
 @pytest.mark.parametrize(
@@ -125,14 +73,14 @@ def test_a_refusal_of_the_whole_request_can_be_written_in_every_version(handler:
     ],
 )
 def test_members_need_the_right_to_read_the_group(
-    world: World, handler: ModuleType, version: int, values: dict[str, Any]
+    world: Served, handler: ModuleType, version: int, values: dict[str, Any]
 ) -> None:  # L4
     assert ask(world, handler, version, DESCRIBE_G, **values)["error_code"] == GROUP_DENIED
     allowed = {("DELETE", "GROUP", "g")} if handler is offset_delete else READ_G
     assert ask(world, handler, version, allowed, **values)["error_code"] != GROUP_DENIED
 
 
-def test_a_commit_needs_the_group_and_each_topic(world: World) -> None:  # L4
+def test_a_commit_needs_the_group_and_each_topic(world: Served) -> None:  # L4
     fields = commit_fields("g", "t", 8, 0)
     fields["topics"] += commit_fields("g", "secret", 8, 0, 5)["topics"] + commit_fields("g", "absent", 8, 0)["topics"]
     denied = ask(world, offset_commit, 8, set(), **fields)
@@ -146,7 +94,7 @@ def test_a_commit_needs_the_group_and_each_topic(world: World) -> None:  # L4
     assert [topic["name"] for topic in none["topics"]] == ["t", "secret", "absent"]
 
 
-def test_a_fetch_needs_the_group_and_hides_topics(world: World) -> None:  # L4
+def test_a_fetch_needs_the_group_and_hides_topics(world: Served) -> None:  # L4
     ask(world, offset_commit, 8, **commit_fields("g", "t", 8, 0))
     ask(world, offset_commit, 8, **commit_fields("g", "secret", 8, 0))
     rights = DESCRIBE_G | {("DESCRIBE", "TOPIC", "t")}
@@ -162,7 +110,7 @@ def test_a_fetch_needs_the_group_and_hides_topics(world: World) -> None:  # L4
     assert [topic["name"] for topic in everything] == ["t"]
 
 
-def test_each_group_of_a_fetch_has_its_own_error_in_the_order_of_the_request(world: World) -> None:  # A32
+def test_each_group_of_a_fetch_has_its_own_error_in_the_order_of_the_request(world: Served) -> None:  # A32
     ask(world, offset_commit, 8, **commit_fields("g", "t", 8, 0))
     groups = [fetch_fields(name, 8, {"t": [0]})["groups"][0] for name in ("x", "g", "y")]
     answer = ask(world, offset_fetch, 8, DESCRIBE_G | {("DESCRIBE", "TOPIC", "t")}, groups=groups)
@@ -174,7 +122,7 @@ def test_each_group_of_a_fetch_has_its_own_error_in_the_order_of_the_request(wor
 
 
 def test_a_fetch_of_very_many_partitions_is_asked_for_in_portions(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # A32
     monkeypatch.setattr(offset_fetch, "_PARTITIONS_AT_ONCE", 10)
     world.create_topic("wide", 25)
@@ -207,7 +155,7 @@ def test_a_fetch_of_very_many_partitions_is_asked_for_in_portions(
     assert [topic["name"] for topic in hidden["topics"]] == ["wide"]
 
 
-def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: World) -> None:  # A32
+def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: Served) -> None:  # A32
     answer = ask(world, offset_fetch, 1, set(), **fetch_fields("g", 1, {"t": [0, 1]}))
     [topic] = answer["topics"]
     assert [
@@ -218,7 +166,7 @@ def test_before_version_2_a_fetch_has_the_groups_error_in_its_partitions(world: 
     ]
 
 
-def test_describe_list_and_delete_show_only_what_may_be_seen(world: World) -> None:  # L4
+def test_describe_list_and_delete_show_only_what_may_be_seen(world: Served) -> None:  # L4
     for group in ("g", "hidden"):
         ask(world, offset_commit, 8, **commit_fields(group, "t", 8, 0))
     described = ask(world, describe_groups, 6, DESCRIBE_G, groups=["g", "hidden"], include_authorized_operations=True)
@@ -238,7 +186,7 @@ def test_describe_list_and_delete_show_only_what_may_be_seen(world: World) -> No
     assert world.committed("hidden") == 42
 
 
-def test_offsets_are_deleted_only_of_topics_that_may_be_read(world: World) -> None:  # L4
+def test_offsets_are_deleted_only_of_topics_that_may_be_read(world: Served) -> None:  # L4
     ask(world, offset_commit, 8, **commit_fields("g", "secret", 8, 0))
     topics = [{"name": "secret", "partitions": [{"partition_index": 0}]}]
     answer = ask(world, offset_delete, 0, {("DELETE", "GROUP", "g")}, group_id="g", topics=topics)
@@ -247,17 +195,14 @@ def test_offsets_are_deleted_only_of_topics_that_may_be_read(world: World) -> No
 
 
 def test_an_unauthorized_question_for_a_coordinator_makes_no_topic() -> None:  # B12, B14, L3
-    world = World()
+    world = Served()
     answer = ask(world, find_coordinator, 2, set(), key="g")
     assert (answer["error_code"], answer["node_id"], answer["host"], answer["port"]) == (GROUP_DENIED, -1, "", -1)
     assert world.cluster.offsets_topic() is None
 
 
 def test_the_first_question_makes_the_topic_and_the_second_is_answered() -> None:  # B17, B20
-    world = World()
-    node: Any = world.cluster.nodes[0]
-    node.listeners = [Listener("PLAINTEXT", "127.0.0.1", 9092)]
-    node.address_for = lambda _connection: Address("127.0.0.1", 9092)
+    world = Served()
     first = ask(world, find_coordinator, 2, key="g")
     assert first["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
     topic = world.cluster.offsets_topic()
@@ -270,20 +215,20 @@ def test_the_first_question_makes_the_topic_and_the_second_is_answered() -> None
     ]
 
 
-def test_a_leader_without_the_callers_listener_is_not_given_away(world: World) -> None:  # B20
+def test_a_leader_without_the_callers_listener_is_not_given_away(world: Served) -> None:  # B20
     node: Any = world.cluster.nodes[0]
     node.listeners = [Listener("INTERNAL", "10.0.0.1", 9999)]
     answer = ask(world, find_coordinator, 2, key="g")
     assert (answer["error_code"], answer["node_id"]) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-def test_a_leader_that_does_not_run_is_not_given_away(world: World) -> None:  # B19
+def test_a_leader_that_does_not_run_is_not_given_away(world: Served) -> None:  # B19
     world.cluster.nodes[0].is_running = False
     assert ask(world, find_coordinator, 2, key="g")["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_a_transactional_id_is_refused_at_once_with_the_reason(world: World, version: int) -> None:  # B13, L2
+def test_a_transactional_id_is_refused_at_once_with_the_reason(world: Served, version: int) -> None:  # B13, L2
     fields: dict[str, Any] = {"key": "tx"} if version < 4 else {"coordinator_keys": ["tx"]}
     answer = ask(world, find_coordinator, version, key_type=1, **fields)
     found = answer if version < 4 else answer["coordinators"][0]
@@ -294,7 +239,7 @@ def test_a_transactional_id_is_refused_at_once_with_the_reason(world: World, ver
 
 @pytest.mark.parametrize("version", range(1, 7))
 @pytest.mark.parametrize("key_type", [2, 3, -1, 127])
-def test_other_key_types_are_invalid(world: World, version: int, key_type: int) -> None:
+def test_other_key_types_are_invalid(world: Served, version: int, key_type: int) -> None:
     fields: dict[str, Any] = {"key": "x"} if version < 4 else {"coordinator_keys": ["x"]}
     answer = ask(world, find_coordinator, version, key_type=key_type, **fields)
     found = answer if version < 4 else answer["coordinators"][0]
@@ -302,13 +247,13 @@ def test_other_key_types_are_invalid(world: World, version: int, key_type: int) 
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_the_newer_group_protocol_is_refused_with_a_sentence(world: World, version: int) -> None:
+def test_the_newer_group_protocol_is_refused_with_a_sentence(world: Served, version: int) -> None:
     answer = ask(world, consumer_group_heartbeat, version, group_id="g", member_id="m", subscribed_topic_names=["t"])
     assert answer["error_code"] == ErrorCode.UNSUPPORTED_VERSION
     assert "classic" in answer["error_message"]
 
 
-def test_join_version_0_takes_the_session_timeout_for_the_rebalance(world: World) -> None:
+def test_join_version_0_takes_the_session_timeout_for_the_rebalance(world: Served) -> None:
     answer = ask(world, join_group, 0, **join_fields("g", version=0, session_timeout_ms=6000))
     assert answer["error_code"] == 0
     member = next(
@@ -320,7 +265,7 @@ def test_join_version_0_takes_the_session_timeout_for_the_rebalance(world: World
 # covers: A17
 @pytest.mark.parametrize(("given", "is_kept"), [(5, True), (-1, False)])
 def test_a_commit_with_version_1_is_served_and_keeps_the_time_it_brings(
-    world: World, given: int, *, is_kept: bool
+    world: Served, given: int, *, is_kept: bool
 ) -> None:
     fields = commit_fields("g", "t", 1, 0)
     fields["topics"][0]["partitions"][0]["commit_timestamp"] = given
@@ -335,7 +280,7 @@ def test_a_commit_with_version_1_is_served_and_keeps_the_time_it_brings(
     assert group.offsets["t", 0].commit_ms == (5 if is_kept else world.clock.now_ms())
 
 
-def test_an_offset_delete_of_many_partitions_is_asked_for_some_at_a_time(world: World) -> None:
+def test_an_offset_delete_of_many_partitions_is_asked_for_some_at_a_time(world: Served) -> None:
     world.create_topic("wide", 2500)
     partitions = [{"partition_index": each} for each in range(2500)]
     offsets = [(each, 1, -1, "") for each in range(2500)]
@@ -366,18 +311,18 @@ def test_an_offset_delete_of_many_partitions_is_asked_for_some_at_a_time(world: 
     assert world.ask(FetchOffsets("g")).reply.topics == []
 
 
-def test_an_offset_delete_that_is_refused_on_its_way_answers_the_refusal_alone(world: World) -> None:
+def test_an_offset_delete_that_is_refused_on_its_way_answers_the_refusal_alone(world: Served) -> None:
     world.create_topic("wide", 2500)
     partitions = [{"partition_index": each} for each in range(2500)]
     world.ask(CommitOffsets("g", [("wide", [(0, 1, -1, "")])]))  # type: ignore[list-item]
     world.settle()
-    context = Context(0, None)
+    client = world.client()
     request = build(
         api_named("OffsetDelete").request, {"group_id": "g", "topics": [{"name": "wide", "partitions": partitions}]}
     )
-    assert finished(offset_delete.handle(world.cluster.nodes[0], request, context)) is None  # type: ignore[arg-type]
+    client.send(request, 0)
     world.ask(DeleteGroups(["g"]))
     world.settle()
-    assert isinstance(context.answer, OffsetDeleteResponse)
-    assert context.answer.error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_ID_NOT_FOUND)
-    assert not len(context.answer.topics)
+    answer = client.answer
+    assert answer.error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_ID_NOT_FOUND)
+    assert answer.topics == []

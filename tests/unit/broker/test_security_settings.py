@@ -7,9 +7,10 @@ import ssl
 import pytest
 
 from seamark.broker.config.settings import BrokerSettings
-from seamark.broker.security.acl_rules import Acl
-from seamark.broker.security.sasl_session import SaslSession
-from seamark.broker.security.security import Gatekeeper, Security, Tls
+from seamark.broker.security.acl import Acl
+from seamark.broker.security.gatekeeper import Gatekeeper
+from seamark.broker.security.sasl import SaslSession
+from seamark.broker.security.security import Security, Tls
 from seamark.broker.security.sessions import GuardedSession, Session
 from seamark.broker.security.subject import BadCertificate, subject_of
 from seamark.errors import ConfigError

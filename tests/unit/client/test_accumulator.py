@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.client.producer.batches import ProducerBatch
-from seamark.client.producer.encoding import MAX_RECORD_OVERHEAD, Values
 from seamark.client.producer.record_accumulator import RecordAccumulator
 from seamark.errors import EncodeError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.records import decode_batch, read_header
+from seamark.wire.records.column_writer import MAX_RECORD_OVERHEAD, Values
 from seamark.wire.records.compression import Codec
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.client.producer.batches import ProducerBatch
-from seamark.client.producer.encoding import (
+from seamark.topic_partition import TopicPartition
+from seamark.wire.records import decode_batch
+from seamark.wire.records.column_writer import (
     MAX_RECORD_OVERHEAD,
     SMALL_CONTENT,
     SMALL_OVERHEAD,
@@ -15,8 +17,6 @@ from seamark.client.producer.encoding import (
     encode_each,
     record_bound,
 )
-from seamark.topic_partition import TopicPartition
-from seamark.wire.records import decode_batch
 from seamark.wire.records.compression import Codec
 
 PARTITION = TopicPartition("t", 0)

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.coordinator import CommitOffsets, Settings
-from seamark.coordinator.commands import CommitAgain
-from seamark.coordinator.offsets.commit_patterns import CommitPattern, RepeatedRecords
+from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPattern, RepeatedRecords
 from seamark.coordinator.routing import Coordinator
 from seamark.simulation import run_lifetime
 from seamark.wire.protocol.error_codes import ErrorCode

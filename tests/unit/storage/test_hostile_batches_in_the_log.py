@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from seamark.errors import DecodeError
-from seamark.storage import key_map, survivors
+from seamark.storage.compaction import key_map, survivors
 from seamark.storage.settings import LEAST_DECOMPRESSED_BYTES
 from seamark.wire.records import read_records
 from seamark.wire.records.compression import Codec
@@ -39,7 +39,7 @@ def store_as_before(log, made: bytes) -> None:
     changed = bytearray(made)
     changed[:8] = log.log_end.to_bytes(8, "big")
     outline = read_outline(changed)
-    log.append_own(bytes(changed), outline.next_offset, outline.max_timestamp_ms, 1000)
+    log.append_prebuilt(bytes(changed), outline.next_offset, outline.max_timestamp_ms, 1000)
 
 
 def outlines(log) -> list[tuple[int, int]]:

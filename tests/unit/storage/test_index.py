@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.storage.checkpoint import read_checkpoint, write_checkpoint
-from seamark.storage.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
-from seamark.storage.names import parse_segment_file, segment_file
+from seamark.storage.files.names import parse_segment_file, segment_file
+from seamark.storage.recovery.checkpoint import read_checkpoint, write_checkpoint
+from seamark.storage.segments.index import Blocks, SegmentSummary, decode_blocks, decode_summary, encode_index
 
 # F4
 

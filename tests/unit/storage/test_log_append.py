@@ -80,7 +80,7 @@ def test_a_batch_of_ones_own_is_stored_as_it_is(open_log):
         plain.append(sent, now_ms=5, leader_epoch=7)
         base_offset = made.log_end
         stamp = read_header(sent).max_timestamp_ms
-        made.append_own(rebase(sent, base_offset, 7), base_offset + 2, stamp, now_ms=5)
+        made.append_prebuilt(rebase(sent, base_offset, 7), base_offset + 2, stamp, now_ms=5)
     assert made.read(0, 10_000) == plain.read(0, 10_000)
     assert (made.log_end, made.size, made.max_timestamp()) == (plain.log_end, plain.size, plain.max_timestamp())
     made.close()
@@ -92,7 +92,7 @@ def test_a_batch_of_ones_own_is_refused_by_a_log_that_takes_no_writes(open_log):
     log.append(batch((b"a", b"1")), now_ms=5, leader_epoch=0)
     log.stop_writes("on purpose")
     with pytest.raises(WritesStopped, match="on purpose"):
-        log.append_own(rebase(batch((b"b", b"2")), 1, 0), 2, 5, now_ms=5)
+        log.append_prebuilt(rebase(batch((b"b", b"2")), 1, 0), 2, 5, now_ms=5)
     assert log.log_end == 1
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from seamark.storage import CorruptBatch, MissingFile, StorageFailed, UnknownFormat
-from seamark.storage.checkpoint import write_checkpoint
+from seamark.storage.recovery.checkpoint import write_checkpoint
 from tests.unit.storage.log_readers import batch, read_all
 
 # F13, F15

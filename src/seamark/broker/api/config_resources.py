@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.refusals import RequestRefused
 from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.broker.node import Node
+    from seamark.broker.api.services import Services
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 
-def broker_named(node: Node, name: str) -> int | None:
+def broker_named(node: Services, name: str) -> int | None:
     """Return the id that ``name`` gives, None for all nodes; a node answers for itself only."""
     if name == "":
         return None

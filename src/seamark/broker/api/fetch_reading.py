@@ -22,8 +22,8 @@ from seamark.wire.protocol.messages.fetch import (
 from seamark.wire.records.record_batch import Buffer, scan_batches
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 READ_COMMITTED = 1
 LEADER_HINTS_SINCE = 12
@@ -63,7 +63,7 @@ class PartitionReader:
 
     __slots__ = ("_context", "_isolation", "_node", "_replica_id", "_version")
 
-    def __init__(self, node: Node, context: RequestContext, isolation_level: int, replica_id: int) -> None:
+    def __init__(self, node: Services, context: RequestContext, isolation_level: int, replica_id: int) -> None:
         self._node = node
         self._context = context
         self._version = context.version
@@ -165,7 +165,7 @@ class PartitionReader:
         except OffsetOutOfRange:
             return _unread_partition(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         except LogError as error:
-            self._node.server.note_storage_failure(partition, error)
+            self._node.note_storage_failure(partition, error)
             is_damaged = isinstance(error, CorruptBatch | TornTail)
             # As Kafka: a disk that fails may be served by another broker, a damaged batch stays damaged.
             code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR

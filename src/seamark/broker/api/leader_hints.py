@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from seamark.broker.log.partition import NO_LEADER, Partition
 
 if TYPE_CHECKING:
+    from seamark.addresses import Address
+    from seamark.broker.api.services import Services
+    from seamark.broker.cluster.nodes import ClusterNode
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Address
-    from seamark.broker.node import Node
 
 
 def current_leader_of(partition: Partition) -> dict[str, int]:
@@ -20,7 +21,9 @@ def current_leader_of(partition: Partition) -> dict[str, int]:
     return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
 
 
-def endpoints_of(node: Node, partitions: Iterable[Partition], context: RequestContext) -> list[tuple[Node, Address]]:
+def endpoints_of(
+    node: Services, partitions: Iterable[Partition], context: RequestContext
+) -> list[tuple[ClusterNode, Address]]:
     """Return the leaders of partitions, each once, with their addresses for this client."""
     leaders = sorted({partition.leader for partition in partitions} - {NO_LEADER})
     nodes = [node.cluster.nodes[leader] for leader in leaders]

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 
 from seamark.broker.log.partition import Partition
-from seamark.broker.net.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
+from seamark.broker.refusals import NoBatch, RecordsRefused, RefusedByLog, RequestRefused, TooMuchToRead
 from seamark.broker.sharing.reading_thread import OneAtATime, Reading, ReadingThread
 from seamark.broker.sharing.turns import Steps, Wait
 from seamark.counts import counted
@@ -69,8 +69,11 @@ Records = tuple[Unfolded, int, int]
 class Reader(Protocol):
     """Where large batches are unfolded."""
 
-    reading_thread: ReadingThread
-    unfolding: OneAtATime
+    @property
+    def reading_thread(self) -> ReadingThread: ...
+
+    @property
+    def unfolding(self) -> OneAtATime: ...
 
 
 class ProducedBatch(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.cluster.leadership import spread
-from seamark.broker.cluster.topic_configs import parse_topic_configs
 from seamark.broker.cluster.topics import OFFSETS_TOPIC, Topic, check_collision, check_name, metric_name
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.config.topic_configs import parse_topic_configs
+from seamark.broker.refusals import RequestRefused
 from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.wire.protocol.error_codes import ErrorCode

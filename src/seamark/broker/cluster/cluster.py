@@ -13,26 +13,24 @@ import re
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seamark.broker.cluster.leadership import Leadership, spread
+from seamark.broker.cluster.nodes import ClusterNode
 from seamark.broker.cluster.state import STATE_FILE, BrokerState
-from seamark.broker.cluster.topic_configs import TopicConfig, parse_topic_configs, values_without_own
 from seamark.broker.cluster.topics import OFFSETS_TOPIC, Topic, metric_name
 from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.config.topic_configs import TopicConfig, parse_topic_configs, values_without_own
 from seamark.broker.log.partition import NO_LEADER, Partition
 from seamark.broker.log.storage import DELETED, LogStorage
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.refusals import RequestRefused
 from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError, UsageError
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import LogError, StorageFailed
-from seamark.storage.names import FORMAT_FILE
-from seamark.storage.recovery import remove_log
+from seamark.storage.files.names import FORMAT_FILE
+from seamark.storage.recovery.recovery import remove_log
 from seamark.wire.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from seamark.broker.node import Node
 
 _log = readable_logger("seamark.broker")
 
@@ -58,7 +56,7 @@ class Cluster:
         self.storage = storage
         self.state = BrokerState(storage.filesystem, storage.directory)
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self.nodes: list[Node] = []
+        self.nodes: list[ClusterNode] = []
         self.leadership = Leadership(self.nodes)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
@@ -93,7 +91,7 @@ class Cluster:
         return None if topic is None else len(topic.partitions)
 
     @property
-    def running_nodes(self) -> list[Node]:
+    def running_nodes(self) -> list[ClusterNode]:
         return [node for node in self.nodes if node.is_running]
 
     @property
@@ -136,23 +134,23 @@ class Cluster:
 
     def add_partitions_to(self, wanted: Sequence[tuple[Topic, Sequence[Sequence[int]]]]) -> None:
         """Give topics more partitions; their first leader epochs are durable before anything is written under them."""
-        added: list[Partition] = []
+        added: list[tuple[Topic, Partition]] = []
         for topic, replicas in wanted:
             topic.changed()
             for each in replicas:
                 partition = Partition(topic, len(topic.partitions), list(each), self.storage)
                 topic.partitions.append(partition)
-                added.append(partition)
+                added.append((topic, partition))
         self.partition_total += len(added)
-        self.leadership.settle(added)
+        self.leadership.settle([partition for _, partition in added])
         try:
             self.save()
         except StorageFailed:
             self.partition_total -= len(added)
-            for partition in reversed(added):
+            for topic, partition in reversed(added):
                 self.leadership.give_up(partition)
-                partition.topic.partitions.pop()
-                partition.topic.changed()
+                topic.partitions.pop()
+                topic.changed()
             raise
 
     def delete_topic(self, topic: Topic) -> None:
@@ -276,12 +274,12 @@ class Cluster:
 
     # -- nodes
 
-    def node_started(self, node: Node) -> None:
+    def node_started(self, node: ClusterNode) -> None:
         _log.info("node %d serves at %s", node.id, node.bootstrap)
         if self.leadership.settle(self.partitions()):
             self._save_leaders()
 
-    def node_stopped(self, node: Node) -> None:
+    def node_stopped(self, node: ClusterNode) -> None:
         _log.info("node %d stopped", node.id)
         if self.leadership.settle(self.partitions()):
             self._save_leaders()

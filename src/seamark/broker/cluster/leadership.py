@@ -9,15 +9,11 @@ leader begins a new leader epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 from zlib import crc32
 
+from seamark.broker.cluster.nodes import ClusterNode
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
-from seamark.broker.log.partition import NO_LEADER
-
-if TYPE_CHECKING:
-    from seamark.broker.log.partition import Partition
-    from seamark.broker.node import Node
+from seamark.broker.log.partition import NO_LEADER, Partition
 
 
 def spread(topic: str, first: int, count: int, node_ids: Sequence[int], replication_factor: int) -> list[list[int]]:
@@ -50,7 +46,7 @@ def choose_leader(partition: Partition, running: Sequence[int]) -> int:
 class Leadership:
     """Applies changes and tells the nodes of them, those that lose first."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[ClusterNode]) -> None:
         self._nodes = nodes
 
     @property

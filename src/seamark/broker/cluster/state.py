@@ -16,7 +16,7 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.storage.errors import DiskFull, UnknownFormat, translate
-from seamark.storage.filesystem import Filesystem, read_whole, remove_if_there
+from seamark.storage.files.filesystem import Filesystem, read_whole, remove_if_there
 from seamark.wire.records.crc32c import crc32c
 
 STATE_FILE = "broker.json"

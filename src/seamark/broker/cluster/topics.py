@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.config.topic_configs import TopicConfig
+from seamark.broker.log.partition import Partition
+from seamark.broker.refusals import RequestRefused
 from seamark.wire.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from seamark.broker.cluster.topic_configs import TopicConfig
-    from seamark.broker.log.partition import Partition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})

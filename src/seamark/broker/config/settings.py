@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
 from seamark.broker.config.key import ConfigKey
 from seamark.broker.config.table import SERVED, WITHOUT_EFFECT
-from seamark.broker.security import security
+from seamark.broker.security.settings import SETTING_KEYS
 from seamark.broker.sharing.file_limits import connection_descriptors, default_max_connections, open_file_limit
 from seamark.coordinator.settings import Settings as CoordinatorSettings
 from seamark.coordinator.settings import setting_keys
 from seamark.errors import HIDDEN, ConfigError
 from seamark.readable_log import readable_logger
+from seamark.suggest import closest
 
 _log = readable_logger("seamark.broker")
 
@@ -44,7 +44,7 @@ class BrokerSettings:
         self.dynamic_default: dict[str, Any] = {}
         self._watchers: list[Callable[[], None]] = []
         for name, value in self.given.items():
-            if name in WITHOUT_EFFECT or name in security.SETTING_KEYS:
+            if name in WITHOUT_EFFECT or name in SETTING_KEYS:
                 continue
             self.static[name] = self.key(name).parse(value)
         coordinator_keys = {name: self.static[name] for name in setting_keys() if name in self.static}
@@ -70,8 +70,8 @@ class BrokerSettings:
         """Return what is known of a key; ConfigError for one that Kafka's broker does not have."""
         found = SERVED.get(name)
         if found is None:
-            near = get_close_matches(name, SERVED, 1, 0.8)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            meant = closest(name, SERVED, 0.8)
+            hint = f"; did you mean {meant}?" if meant else ""
             raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
         return found
 

@@ -10,18 +10,39 @@ All may be called from any thread and have taken effect on return. A group or me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
+from seamark.broker.cluster.cluster import Cluster
+from seamark.broker.groups.runtime import GroupRuntime
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.membership.members import Member
 from seamark.coordinator.membership.timers import SESSION_TIMER
 from seamark.errors import UsageError
 
-if TYPE_CHECKING:
-    from seamark.broker.groups.runtime import GroupRuntime
-    from seamark.broker.server import BrokerServer
+
+class FaultyNode(Protocol):
+    """A node, as far as faults are done to it."""
+
+    # Every request is handled this much later.
+    delay_seconds: float
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def groups(self) -> GroupRuntime: ...
+
+
+class FaultyBroker(Protocol):
+    """What faults are done to."""
+
+    @property
+    def nodes(self) -> Sequence[FaultyNode]: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
 
 
 class LoadingHold:
@@ -60,7 +81,7 @@ class LoadingHold:
 class GroupFaults:
     """Mixed into ``seamark.broker.faults.requests.Faults``."""
 
-    server: BrokerServer
+    broker: FaultyBroker
     call: Callable[[Callable[[], Any]], Any]
     # Those that were not released.
     loading_holds: list[LoadingHold]
@@ -73,12 +94,12 @@ class GroupFaults:
         """Make ``broker.nodes[node]`` the coordinator of the group, as after an election."""
 
         def move() -> None:
-            if not 0 <= node < len(self.server.nodes):
-                raise UsageError(f"the broker has nodes 0 to {len(self.server.nodes) - 1}, there is no {node}")
-            cluster = self.server.cluster
+            if not 0 <= node < len(self.broker.nodes):
+                raise UsageError(f"the broker has nodes 0 to {len(self.broker.nodes) - 1}, there is no {node}")
+            cluster = self.broker.cluster
             partition = cluster.create_offsets_topic().partition(self._partition_of(group))
-            if partition is not None and partition.leader != self.server.nodes[node].id:
-                cluster.move_leader(partition, self.server.nodes[node].id)
+            if partition is not None and partition.leader != self.broker.nodes[node].id:
+                cluster.move_leader(partition, self.broker.nodes[node].id)
 
         self.call(move)
 
@@ -86,7 +107,7 @@ class GroupFaults:
         """Let the group's coordinator load from the start again and not come to an end, also when it moves."""
 
         def partition() -> int:
-            self.server.cluster.create_offsets_topic()
+            self.broker.cluster.create_offsets_topic()
             return self._partition_of(group)
 
         return LoadingHold(self, self.call(partition))
@@ -95,7 +116,7 @@ class GroupFaults:
 
     @property
     def runtimes(self) -> list[GroupRuntime]:
-        return [node.groups for node in self.server.nodes]
+        return [node.groups for node in self.broker.nodes]
 
     def _partition_of(self, group: str) -> int:
         return self.runtimes[0].partition_for(group)

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from seamark.broker.faults.groups import GroupFaults
+from seamark.broker.faults.groups import FaultyBroker, GroupFaults
+from seamark.broker.net.context import RequestContext, ServingNode
 from seamark.broker.net.dispatch import answer_refused, run
 from seamark.errors import ConfigError
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.schema.schema import Message
-
-if TYPE_CHECKING:
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
-    from seamark.broker.server import BrokerServer
 
 # How many times a rule is used that has no number.
 ALWAYS = None
@@ -46,7 +42,7 @@ class Fault:
     def remove(self) -> None:
         self._faults.call(lambda: self._faults.forget(self))
 
-    def fits(self, node: Node, context: RequestContext) -> bool:
+    def fits(self, node: ServingNode, context: RequestContext) -> bool:
         return context.endpoint.api.name == self.api and self.node in (None, node.id)
 
     def use(self) -> None:
@@ -60,8 +56,8 @@ class Fault:
 class Faults(GroupFaults):
     """``broker.faults``; node numbers are those of ``broker.nodes``."""
 
-    def __init__(self, server: BrokerServer, call: Callable[[Callable[[], Any]], Any]) -> None:
-        self.server = server
+    def __init__(self, broker: FaultyBroker, call: Callable[[Callable[[], Any]], Any]) -> None:
+        self.broker = broker
         # Runs a function on the event loop's thread and returns its result.
         self.call = call
         # Read by dispatch for every request.
@@ -96,14 +92,14 @@ class Faults(GroupFaults):
 
     def fill_disk(self) -> None:
         """Make every write fail as on a full disk, until ``free_disk``."""
-        self.call(lambda: setattr(self.server.cluster.storage, "is_full", True))
+        self.call(lambda: setattr(self.broker.cluster.storage, "is_full", True))
 
     def free_disk(self) -> None:
-        self.call(lambda: setattr(self.server.cluster.storage, "is_full", False))
+        self.call(lambda: setattr(self.broker.cluster.storage, "is_full", False))
 
     def recreate_topic(self, name: str) -> None:
         """Delete a topic and make it anew under another id, with the same partitions and configuration."""
-        self.call(lambda: self.server.cluster.recreate_topic(name))
+        self.call(lambda: self.broker.cluster.recreate_topic(name))
 
     def clear(self) -> None:
         """End all faults of requests, the full disk, the slowness of nodes, and held loads."""
@@ -112,8 +108,8 @@ class Faults(GroupFaults):
 
         def clear_all() -> None:
             self._rules.clear()
-            self.server.cluster.storage.is_full = False
-            for node in self.server.nodes:
+            self.broker.cluster.storage.is_full = False
+            for node in self.broker.nodes:
                 node.delay_seconds = 0.0
             self.refresh()
 
@@ -123,14 +119,14 @@ class Faults(GroupFaults):
 
     def refresh(self) -> None:
         """Find out anew whether requests need to be looked at."""
-        self.is_active = bool(self._rules) or any(node.delay_seconds for node in self.server.nodes)
+        self.is_active = bool(self._rules) or any(node.delay_seconds for node in self.broker.nodes)
 
     def forget(self, rule: Fault) -> None:
         if rule in self._rules:
             self._rules.remove(rule)
         self.refresh()
 
-    def intercept(self, node: Node, request: Message, context: RequestContext) -> bool:
+    def intercept(self, node: ServingNode, request: Message, context: RequestContext) -> bool:
         """Do to the request what the faults say; True if it must not be handled now."""
         seconds = node.delay_seconds
         for rule in [rule for rule in self._rules if rule.fits(node, context)]:
@@ -149,7 +145,7 @@ class Faults(GroupFaults):
             return True
         return False
 
-    def _later(self, node: Node, seconds: float, context: RequestContext, action: Callable[[], None]) -> None:
+    def _later(self, node: ServingNode, seconds: float, context: RequestContext, action: Callable[[], None]) -> None:
         if seconds <= 0:
             action()
             return
@@ -167,8 +163,8 @@ class Faults(GroupFaults):
             raise ConfigError("api", api, "it must be Kafka's name of an API, such as OffsetCommit") from None
         if times is not None and times < 1:
             raise ConfigError("times", times, "it must be at least 1, or None for always")
-        if node is not None and not 0 <= node < len(self.server.nodes):
-            raise ConfigError("node", node, f"the broker has nodes 0 to {len(self.server.nodes) - 1}")
+        if node is not None and not 0 <= node < len(self.broker.nodes):
+            raise ConfigError("node", node, f"the broker has nodes 0 to {len(self.broker.nodes) - 1}")
         return Fault(self, api, node, times)
 
     def _add(self, rule: Fault) -> Fault:

@@ -115,7 +115,7 @@ class GroupAppends:
                 base_offset = log.log_end
                 end_offset = base_offset + batch.count
                 encoded = batch.encode(now_ms, self._codec, base_offset, target.leader_epoch)
-                target.append_own(encoded, end_offset, now_ms, now_ms)
+                target.append_prebuilt(encoded, end_offset, now_ms, now_ms)
         except (LogError, ClosedError) as error:
             settle(error)
         else:

@@ -20,8 +20,8 @@ from seamark.coordinator.storing.records import Record
 from seamark.coordinator.storing.stored import LastValues, SkippedRecords
 from seamark.errors import DecodeError, SeamarkError
 from seamark.readable_log import readable_logger
+from seamark.wire.records import MAX_HEADERS_PER_RECORD, RecordSlices
 from seamark.wire.records.record_batch import read_header, read_outline
-from seamark.wire.records.record_reader import MAX_HEADERS_PER_RECORD, RecordSlices
 
 if TYPE_CHECKING:
     from seamark.broker.log.partition import Partition

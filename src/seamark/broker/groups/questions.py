@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seamark.broker.groups.runtime import GroupRuntime
 from seamark.coordinator.commands import DescribeGroups
 from seamark.coordinator.replies import DescribedGroup, DescribeReply
-
-if TYPE_CHECKING:
-    from seamark.broker.groups.runtime import GroupRuntime
 
 # How many groups are asked about at once.
 GROUPS_PER_STEP = 10

@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.cluster.nodes import NodePart
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
+from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.groups.appends import GroupAppends
 from seamark.broker.groups.loading import Load, LoadQueue
 from seamark.broker.groups.timers import GroupTimers, SteadyMilliseconds
+from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
-from seamark.broker.parts import NodePart
+from seamark.broker.sharing.turns import Turns
 from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
 from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
 from seamark.coordinator.membership.members import Member
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.replies import ForgetReply
 from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
@@ -34,11 +39,6 @@ from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records.compression import Codec
-
-if TYPE_CHECKING:
-    from seamark.broker.log.partition import Partition
-    from seamark.broker.node import Node
-    from seamark.broker.timers import Timer
 
 _log = readable_logger("seamark.broker.groups")
 _LEVELS = {"warning": logging.WARNING, "error": logging.ERROR}
@@ -54,10 +54,42 @@ class Asker(Protocol):
     def __hash__(self) -> int: ...
 
 
+class EventLoop(Protocol):
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
+
+
+class PartitionCounts(Protocol):
+    """The cluster, as far as groups ask it."""
+
+    def partition_count(self, topic_name: str) -> int | None: ...
+
+
+class CoordinatorNode(Protocol):
+    """What groups use of the node that coordinates them."""
+
+    @property
+    def cluster(self) -> PartitionCounts: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> LoopTimers: ...
+
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def loop(self) -> EventLoop: ...
+
+
 class GroupRuntime(NodePart):
     """Owned by the event loop's thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CoordinatorNode) -> None:
         self._node = node
         self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
@@ -76,7 +108,7 @@ class GroupRuntime(NodePart):
 
     # -- requests
 
-    def submit(self, command: Command, asker: Asker) -> None:
+    def submit(self, command: Command | CommitAgain, asker: Asker) -> None:
         """Decide a command; ``asker`` gets its one reply, now or later."""
         self._carry_out(self.coordinator.handle(command, asker, self._now_ms()))
 

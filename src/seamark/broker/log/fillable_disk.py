@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from seamark.storage.errors import DiskFull
-from seamark.storage.filesystem import File, Filesystem
+from seamark.storage.files.filesystem import File, Filesystem
 
 
 class FillableDisk:

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from seamark.broker.log.leader_epochs import LeaderEpochs
-from seamark.broker.log.producer_states import ProducerStates
+from seamark.broker.config.topic_configs import TopicConfig
+from seamark.broker.log.history import LeaderEpochs, ProducerStates
 from seamark.storage.errors import DiskFull, StorageFailed
 from seamark.storage.log import AppendResult, Log
 from seamark.wire.records.record_batch import Buffer
-
-if TYPE_CHECKING:
-    from seamark.broker.cluster.topics import Topic
-    from seamark.broker.log.storage import LogStorage
 
 NO_LEADER = -1
 
@@ -29,6 +25,43 @@ class Waiter(Protocol):
     def records_arrived(self, byte_count: int) -> None: ...
 
     def partition_changed(self) -> None: ...
+
+
+class TopicOfPartition(Protocol):
+    """A partition's topic, as its log sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def config(self) -> TopicConfig: ...
+
+    def changed(self) -> None: ...
+
+
+class LogStore(Protocol):
+    """Where the logs of partitions live; ``LogStorage`` is one."""
+
+    @property
+    def is_full(self) -> bool: ...
+
+    @property
+    def acknowledges_at_once(self) -> bool: ...
+
+    def open_log(self, partition: Partition) -> Log: ...
+
+    def appended(self, partition: Partition) -> None: ...
+
+    def wait_for_sync(
+        self, partition: Partition, end_offset: int, callback: Callable[[StorageFailed | None], None]
+    ) -> None: ...
+
+    def forget(self, partition: Partition, reason: str) -> None: ...
+
+    def delete_log(self, partition: Partition, log: Log) -> None: ...
 
 
 class Partition:
@@ -50,7 +83,7 @@ class Partition:
         "waiters",
     )
 
-    def __init__(self, topic: Topic, index: int, replicas: list[int], storage: LogStorage) -> None:
+    def __init__(self, topic: TopicOfPartition, index: int, replicas: list[int], storage: LogStore) -> None:
         self.topic = topic
         self.index = index
         self.replicas = replicas
@@ -118,12 +151,12 @@ class Partition:
             self._unannounced_bytes += len(batches)
         return result
 
-    def append_own(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """As ``append``, for one batch that was just made here: see ``Log.append_own``."""
+    def append_prebuilt(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
+        """As ``append``, for one batch that was just made here: see ``Log.append_prebuilt``."""
         storage = self._storage
         if storage.is_full:
             raise DiskFull(self.name, None, "the disk is full")
-        (self._log or self.log).append_own(batch, next_offset, timestamp_ms, now_ms)
+        (self._log or self.log).append_prebuilt(batch, next_offset, timestamp_ms, now_ms)
         storage.appended(self)
         if not storage.acknowledges_at_once:
             self._unannounced_bytes += len(batch)

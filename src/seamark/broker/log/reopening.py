@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from seamark.broker.log.partition import Partition
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.broker.log.partition import Partition
 
 _log = readable_logger("seamark.broker")
 

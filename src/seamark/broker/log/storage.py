@@ -14,26 +14,22 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 
+from seamark.broker.clock import BrokerClock, LoopTimers
 from seamark.broker.log.fillable_disk import FillableDisk
-from seamark.broker.log.replay import replay_headers
+from seamark.broker.log.history import replay_headers
+from seamark.broker.log.partition import Partition
 from seamark.broker.sharing.file_limits import most_open_segments
 from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger
 from seamark.storage.errors import StorageFailed, TooManyOpenFiles
-from seamark.storage.filesystem import Filesystem
+from seamark.storage.files.filesystem import Filesystem
+from seamark.storage.files.memory import MemoryFilesystem
+from seamark.storage.files.open_files import OpenFiles
+from seamark.storage.files.real import RealFilesystem
 from seamark.storage.log import Log
-from seamark.storage.memory_filesystem import MemoryFilesystem
-from seamark.storage.open_files import OpenFiles
-from seamark.storage.real_filesystem import RealFilesystem
 from seamark.storage.settings import Durability
 from seamark.storage.sync import PendingSync
-
-if TYPE_CHECKING:
-    from seamark.broker.clock import BrokerClock
-    from seamark.broker.log.partition import Partition
-    from seamark.broker.timers import LoopTimers
 
 _log = readable_logger("seamark.broker")
 
@@ -41,8 +37,8 @@ _log = readable_logger("seamark.broker")
 DELETED = ".deleted"
 
 _SYNC_SECONDS = 1.0
-_Pending = list[tuple["Partition", PendingSync]]
-_Outcome = list[tuple["Partition", PendingSync, StorageFailed | None]]
+_Pending = list[tuple[Partition, PendingSync]]
+_Outcome = list[tuple[Partition, PendingSync, StorageFailed | None]]
 
 
 class UnexpectedFailure(StorageFailed):

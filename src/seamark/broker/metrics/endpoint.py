@@ -3,50 +3,92 @@
 ``seamark.metrics.listen`` (HOST:PORT) turns it on; without it nothing is counted per request and no port is open.
 Paths are ``/metrics``, ``/health`` and ``/health/ready`` (503 until ready), ``/health/live``. On a loopback address a
 request must name an address, localhost or one of ``seamark.metrics.allowed.hosts`` as its host.
+
+Live means that the event loop answers at all. Ready means that a node serves and that no offsets partition of a running
+node is still being loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from seamark.broker.metrics.collection import NodeMetrics, families
-from seamark.broker.metrics.health import live_page, ready_page
-from seamark.broker.net.listener import Address, parse_address
+from seamark.addresses import Address, parse_address
+from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.metrics.collect import MeasuredBroker, NodeMetrics, families
 from seamark.errors import UsageError
 from seamark.http_pages import BACKLOG, Page, PageServer
 from seamark.prometheus_text import CONTENT_TYPE
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.broker.server import BrokerServer
-    from seamark.broker.timers import Timer
 
 _log = readable_logger("seamark.broker")
 
 SETTING = "seamark.metrics.listen"
 ALLOWED_HOSTS = "seamark.metrics.allowed.hosts"
 _SAMPLE_SECONDS = 5.0
+_JSON = "application/json"
+
+
+def why_not_ready(broker: MeasuredBroker) -> str | None:
+    running = [node for node in broker.nodes if node.is_running]
+    if not running:
+        return "no node runs"
+    loading = [str(node.id) for node in running if node.groups.is_loading]
+    if loading:
+        return f"groups are being loaded on node {', '.join(loading)}"
+    return None
+
+
+def live_page() -> Page:
+    return Page(json.dumps({"status": "live"}) + "\n", content_type=_JSON)
+
+
+def ready_page(broker: MeasuredBroker) -> Page:
+    reason = why_not_ready(broker)
+    answer: dict[str, object] = {"status": "ready" if reason is None else "not ready"}
+    if reason is not None:
+        answer["reason"] = reason
+    answer["nodes"] = {str(node.id): "running" if node.is_running else "stopped" for node in broker.nodes}
+    status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page(json.dumps(answer) + "\n", status, _JSON)
+
+
+class ServedBroker(MeasuredBroker, Protocol):
+    """A broker whose metrics are served on its event loop."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> LoopTimers: ...
 
 
 class MetricsEndpoint:
     """Owned by the event loop's thread; ``address`` is the bound one while it serves."""
 
-    def __init__(self, server: BrokerServer) -> None:
-        self._server = server
+    def __init__(self, broker: ServedBroker) -> None:
+        self._broker = broker
         self.address: Address | None = None
-        wanted = server.settings.given.get(SETTING)
+        wanted = broker.settings.given.get(SETTING)
         self._wanted = parse_address(SETTING, str(wanted)) if wanted else None
         self._nodes: list[NodeMetrics] = []
         self._allowed_hosts = [
-            each.strip() for each in str(server.settings.given.get(ALLOWED_HOSTS, "")).split(",") if each.strip()
+            each.strip() for each in str(broker.settings.given.get(ALLOWED_HOSTS, "")).split(",") if each.strip()
         ]
         self._pages: dict[str, Callable[[], Page]] = {
             "/metrics": lambda: Page(self.text(), content_type=CONTENT_TYPE),
-            "/health": lambda: ready_page(server),
-            "/health/ready": lambda: ready_page(server),
+            "/health": lambda: ready_page(broker),
+            "/health/ready": lambda: ready_page(broker),
             "/health/live": live_page,
         }
         self._page_server: PageServer | None = None
@@ -57,12 +99,12 @@ class MetricsEndpoint:
         """Count from now on, and serve; UsageError when the address cannot be bound."""
         if self._wanted is None:
             return
-        self._nodes = [NodeMetrics(node) for node in self._server.nodes]
+        self._nodes = [NodeMetrics(node) for node in self._broker.nodes]
         for each in self._nodes:
             each.node.on_answer = each.costs.answered
         self._page_server = PageServer(self._page, self._wanted.host, self._allowed_hosts)
         try:
-            self._listening = await self._server.loop.create_server(
+            self._listening = await self._broker.loop.create_server(
                 self._page_server.protocol, self._wanted.host or None, self._wanted.port, backlog=BACKLOG
             )
         except OSError as error:
@@ -86,7 +128,7 @@ class MetricsEndpoint:
         self._nodes = []
 
     def text(self) -> str:
-        return "".join(family.text() for family in families(self._server, self._nodes))
+        return "".join(family.text() for family in families(self._broker, self._nodes))
 
     def _page(self, path: str) -> Page:
         make = self._pages.get(path)
@@ -95,7 +137,7 @@ class MetricsEndpoint:
         return make()
 
     def _sample(self) -> None:
-        now = self._server.clock.monotonic()
+        now = self._broker.clock.monotonic()
         for each in self._nodes:
             each.sample(now)
-        self._timer = self._server.timers.call_after(_SAMPLE_SECONDS, self._sample)
+        self._timer = self._broker.timers.call_after(_SAMPLE_SECONDS, self._sample)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from seamark.broker.net.context import RequestContext
-from seamark.coordinator.commands import CommitAgain, CommitOffsets
-from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from seamark.broker.net.context import ClientConnection, RequestContext
+from seamark.broker.net.endpoint import Endpoint
+from seamark.coordinator.commands import CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPattern
 from seamark.coordinator.replies import CommitReply
 from seamark.errors import EncodeError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -22,16 +23,12 @@ from seamark.wire.protocol.frames import encode_request, encode_response
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from seamark.wire.protocol.template import gaps_between
 
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.net.dispatch import Endpoint
-
 # Larger commits are rare and take the general way: a connection keeps about ten times the bytes of its commit.
 MAX_REQUEST_BYTES = 1 << 13
 _KEPT_PER_BYTE = 10
 # For all connections of a node.
 MAX_KEPT_BYTES = 32 << 20
-# Commits of a connection before the first form is made; doubled each time one was made in vain.
+# Commits of a connection before the first template is made; doubled each time one was made in vain.
 _FIRST_LOOK = 2
 _LAST_LOOK = 1 << 10
 
@@ -39,7 +36,7 @@ _LAST_LOOK = 1 << 10
 Finish = Callable[[Any], OffsetCommitResponse]
 
 
-class CommitForm:
+class CommitTemplate:
     """One commit without its numbers: ``size`` bytes on the wire, length included; ``fields_in`` gives the numbers."""
 
     __slots__ = (
@@ -86,44 +83,46 @@ class CommitForm:
         self.finish = finish
 
     def fields_in(self, data: bytes) -> tuple[Any, ...] | None:
-        """The numbers in bytes of the form's ``size``: correlation id and offsets. None for another request."""
+        """The numbers in bytes of the template's ``size``: correlation id and offsets. None for another request."""
         fields = self._unpack(data)
         return fields[1::2] if fields[::2] == self._fixed else None
 
 
 class RepeatedCommit(RequestContext):
-    """The request that a form recognised."""
+    """The request that a template recognised."""
 
-    __slots__ = ("_form",)
+    __slots__ = ("_template",)
 
-    def __init__(self, connection: Connection, form: CommitForm, correlation_id: int, started: float) -> None:
+    def __init__(
+        self, connection: ClientConnection, template: CommitTemplate, correlation_id: int, started: float
+    ) -> None:
         # All that the general constructor sets, without the call: this runs for every commit.
         self.connection = connection
-        self.endpoint = form.endpoint
-        self.version = form.version
+        self.endpoint = template.endpoint
+        self.version = template.version
         self.correlation_id = correlation_id
-        self.client_id = form.client_id
+        self.client_id = template.client_id
         self.started = started
-        self.request_bytes = form.size - 4
-        self.finish = form.finish
+        self.request_bytes = template.size - 4
+        self.finish = template.finish
         self.on_abandoned = None
         self.on_end = None
         self.is_answer_dropped = False
         self._is_answered = False
-        self._form = form
+        self._template = template
 
     def reply_value(self, value: Any) -> None:
-        form = self._form
-        if value is not form.pattern.reply or self._is_answered or self.is_answer_dropped:
+        template = self._template
+        if value is not template.pattern.reply or self._is_answered or self.is_answer_dropped:
             super().reply_value(value)
             return
         self._is_answered = True
-        answer = form.pack_answer(form.answer_start, self.correlation_id, form.answer_end)
-        self.connection.answered(self, [answer], form.answer_bytes)
+        answer = template.pack_answer(template.answer_start, self.correlation_id, template.answer_end)
+        self.connection.answered(self, [answer], template.answer_bytes)
 
     def refuse(self, code: ErrorCode) -> None:
         """Answer with this error for every partition."""
-        topics = self._form.pattern.reply.topics
+        topics = self._template.pattern.reply.topics
         super().reply_value(CommitReply([(topic, [(each[0], code) for each in codes]) for topic, codes in topics]))
 
 
@@ -136,11 +135,11 @@ def _largest(context: RequestContext) -> int:
 class CommitMemory:
     """What a connection remembers of its commits; owned by the event loop's thread, as the connection is."""
 
-    __slots__ = ("_look_after", "_seen", "form")
+    __slots__ = ("_look_after", "_seen", "template")
 
     def __init__(self) -> None:
-        self.form: CommitForm | None = None
-        # Commits that took the general way since the last form was made, and how many it takes for the next.
+        self.template: CommitTemplate | None = None
+        # Commits that took the general way since the last template was made, and how many it takes for the next.
         self._seen = 0
         self._look_after = _FIRST_LOOK
 
@@ -157,22 +156,24 @@ class CommitMemory:
         if pattern is None:
             return
         try:
-            form = CommitForm(context, request, pattern, finish)
+            template = CommitTemplate(context, request, pattern, finish)
         except EncodeError:
             return
         # Of another size is a request that was not written as we would write it.
-        self.form = form if form.size == context.request_bytes + 4 else None
+        self.template = template if template.size == context.request_bytes + 4 else None
 
-    def recognise(self, connection: Connection, data: bytes, now: float) -> tuple[CommitAgain, RepeatedCommit] | None:
+    def recognise(
+        self, connection: ClientConnection, data: bytes, now: float
+    ) -> tuple[CommitAgain, RepeatedCommit] | None:
         """The commit that ``data`` is, if it is one like the last."""
-        form = self.form
-        if form is None or len(data) != form.size:
+        template = self.template
+        if template is None or len(data) != template.size:
             return None
-        fields = form.fields_in(data)
+        fields = template.fields_in(data)
         if fields is None:
             return None
         self._look_after = _FIRST_LOOK
-        return CommitAgain(form.pattern, fields[1:]), RepeatedCommit(connection, form, fields[0], now)
+        return CommitAgain(template.pattern, fields[1:]), RepeatedCommit(connection, template, fields[0], now)
 
 
 def _request_with(context: RequestContext, request: OffsetCommitRequest, offset: int) -> bytes:

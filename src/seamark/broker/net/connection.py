@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seamark.broker.net.commit_template import CommitMemory
-from seamark.broker.net.dispatch import READ_AT_ONCE_BYTES, Frame, serve
-from seamark.broker.net.foreign_protocols import foreign_protocol
+from seamark.broker.net.context import RequestContext, ServingNode
+from seamark.broker.net.dispatch import READ_AT_ONCE_BYTES, serve
+from seamark.broker.net.endpoint import Frame
+from seamark.broker.net.listener import Listener
 from seamark.broker.security.sessions import ANONYMOUS
 from seamark.broker.sharing.file_limits import descriptor_of
 from seamark.broker.sharing.turns import Rest, Share, Steps
 from seamark.errors import DecodeError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import FrameParser
-
-if TYPE_CHECKING:
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.net.listener import Listener
-    from seamark.broker.node import Node
-
 
 # Frames that wait behind the one being handled, and their bytes; reading stops above either.
 MAX_WAITING_FRAMES = 64
@@ -35,12 +31,15 @@ MAX_WAITING_BYTES = 1 << 20
 SEND_BUFFER_BYTES = 1 << 18
 # Pieces of an answer smaller than this in sum are joined: one buffer is cheaper than a row of them.
 _JOIN_BELOW = 1 << 16
+# Every TLS connection begins with a handshake record: type 22, version 3.x.
+_TLS_HANDSHAKE = b"\x16\x03"
+_HTTP_METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"DELETE ", b"CONNECT ", b"PRI * HTTP")
 
 
 class Connection(asyncio.Protocol):
     """Owned by the event loop's thread."""
 
-    def __init__(self, node: Node, listener: Listener) -> None:
+    def __init__(self, node: ServingNode, listener: Listener) -> None:
         self.node = node
         self.listener = listener
         self.session = node.security.new_session()
@@ -161,8 +160,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
             return
-        form = self.commits.form
-        if form is not None and len(data) == form.size and self._is_quiet and self._commit_again(data):
+        template = self.commits.template
+        if template is not None and len(data) == template.size and self._is_quiet and self._commit_again(data):
             return
         try:
             frames = self._parser.feed(data)
@@ -366,3 +365,16 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+
+def foreign_protocol(first: bytes) -> str | None:
+    """What a client did that came to the wrong port, for "it …"; None if its bytes are of no protocol known here.
+
+    >>> foreign_protocol(b"GET / HTTP/1.1")
+    'sent an HTTP request to a port that speaks Kafka'
+    """
+    if first.startswith(_TLS_HANDSHAKE):
+        return "began a TLS handshake on a port without TLS (security.protocol of the client is wrong)"
+    if first.startswith(_HTTP_METHODS):
+        return "sent an HTTP request to a port that speaks Kafka"
+    return None

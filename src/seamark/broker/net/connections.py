@@ -17,16 +17,14 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.sharing.file_limits import connection_descriptors, open_file_limit
 from seamark.broker.sharing.held_bytes import HeldBytes
 from seamark.broker.sharing.rare_line import RareLine
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.node import Node
 
 _log = readable_logger("seamark.broker")
 
@@ -45,13 +43,68 @@ _SWEEP_SECONDS = 5.0
 _IDLE_SEARCH_SECONDS = 1.0
 
 
+class HeldConnection(Protocol):
+    """What is asked of a connection here, be it open or still shaking hands."""
+
+    opened_at: float
+    last_active: float
+    # When the client stopped reading; None while it reads.
+    stalled_since: float | None
+    # What of the next frame has arrived, since when, and how often in a row a sweep found that it had not grown.
+    partial_bytes: int
+    partial_since: float
+    swept: tuple[float, int]
+    sweeps_without_progress: int
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def is_reading(self) -> bool: ...
+
+    @property
+    def is_waiting(self) -> bool: ...
+
+    @property
+    def is_known(self) -> bool: ...
+
+    @property
+    def is_expected_to(self) -> str: ...
+
+    def close(self, reason: str, *, level: int = logging.WARNING) -> None: ...
+
+    def abort(self, reason: str) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+
+class ConnectedNode(Protocol):
+    """What is used here of the node that the connections are to."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> LoopTimers: ...
+
+
 class Connections:
-    def __init__(self, node: Node) -> None:
+    """``of_all_nodes`` holds those of each node, these among them."""
+
+    def __init__(self, node: ConnectedNode, of_all_nodes: list[Connections]) -> None:
         self._node = node
-        self._open: dict[Connection, None] = {}
+        self._of_all_nodes = of_all_nodes
+        of_all_nodes.append(self)
+        self._open: dict[HeldConnection, None] = {}
         # The longest there first.
-        self._strangers: dict[Connection, None] = {}
-        self._idle: deque[Connection] = deque()
+        self._strangers: dict[HeldConnection, None] = {}
+        self._idle: deque[HeldConnection] = deque()
         self._idle_searched = float("-inf")
         self._per_host: Counter[str] = Counter()
         self._is_sweeping = False
@@ -59,7 +112,7 @@ class Connections:
         self._held = HeldBytes(self._max_held_bytes, node.clock.real_monotonic)
         self._held_of_unknown = HeldBytes(lambda: MAX_UNKNOWN_BYTES, node.clock.real_monotonic)
         # Bytes that clients have not read, the longest standstill first.
-        self._unread: dict[Connection, int] = {}
+        self._unread: dict[HeldConnection, int] = {}
         self.unread_bytes = 0
         self._lingering: set[asyncio.Transport] = set()
         self.refused = 0
@@ -70,7 +123,7 @@ class Connections:
 
     # -- who comes and goes
 
-    def admit(self, connection: Connection, descriptor: int) -> str | None:
+    def admit(self, connection: HeldConnection, descriptor: int) -> str | None:
         """Count a connection in; a text says why it must be closed instead."""
         settings = self._node.settings
         self._open[connection] = None
@@ -84,7 +137,7 @@ class Connections:
             self.refused += 1
             return f"was one more from its address than max.connections.per.ip={settings['max.connections.per.ip']}"
         if len(self._open) > settings["max.connections"]:
-            if self._make_way(connection, [self._node]):
+            if self._make_way(connection, [self]):
                 return None
             self.refused += 1
             return f"was one more than max.connections={settings['max.connections']}"
@@ -96,19 +149,19 @@ class Connections:
                 descriptor + 1,
                 open_file_limit(),
             )
-            if not self._make_way(connection, self._node.cluster.nodes):
+            if not self._make_way(connection, self._of_all_nodes):
                 self.refused += 1
                 return f"was one more than there are file descriptors for (the limit is {open_file_limit()})"
         return None
 
-    def know(self, connection: Connection) -> None:
+    def know(self, connection: HeldConnection) -> None:
         """The client has made itself known."""
         self._strangers.pop(connection, None)
         held = self._held_of_unknown.take_out(connection)
         if held:
             self._held.change(connection, held)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: HeldConnection) -> None:
         if connection in self._open:
             del self._open[connection]
             self._strangers.pop(connection, None)
@@ -119,9 +172,9 @@ class Connections:
             if not self._per_host[connection.peer_host]:
                 del self._per_host[connection.peer_host]
 
-    def _make_way(self, newcomer: Connection, nodes: Iterable[Node]) -> bool:
+    def _make_way(self, newcomer: HeldConnection, nodes: Iterable[Connections]) -> bool:
         """Close one, of these nodes, that can best be done without; False if there is none."""
-        oldest = (next(iter(node.connections._strangers), newcomer) for node in nodes)
+        oldest = (next(iter(each._strangers), newcomer) for each in nodes)
         stranger = min(oldest, key=lambda connection: connection.opened_at)
         if stranger is not newcomer:
             stranger.close("had not made a request yet when others wanted to connect")
@@ -132,7 +185,7 @@ class Connections:
             return True
         return False
 
-    def _longest_idle(self) -> Connection | None:
+    def _longest_idle(self) -> HeldConnection | None:
         now = self._node.clock.real_monotonic()
         if not self._idle and now - self._idle_searched >= _IDLE_SEARCH_SECONDS:
             self._idle_searched = now
@@ -145,12 +198,12 @@ class Connections:
                 return connection
         return None
 
-    def _is_idle(self, connection: Connection, now: float) -> bool:
+    def _is_idle(self, connection: HeldConnection, now: float) -> bool:
         return now - connection.last_active > STANDSTILL_SECONDS
 
     # -- what is held for clients
 
-    def hold(self, connection: Connection, byte_count: int) -> None:
+    def hold(self, connection: HeldConnection, byte_count: int) -> None:
         """Take note of what is held of a connection's requests."""
         (self._held if connection.is_known else self._held_of_unknown).change(connection, byte_count)
 
@@ -159,7 +212,7 @@ class Connections:
         # By default the largest request there may be, and some room for those of the others.
         return limit if limit > 0 else self._node.settings.socket_request_max_bytes * 5 // 4
 
-    def stalled(self, connection: Connection, unread_bytes: int) -> None:
+    def stalled(self, connection: HeldConnection, unread_bytes: int) -> None:
         """A client does not read; if all that is not read is too much, the one that has not read longest goes."""
         if connection.stalled_since is None:
             connection.stalled_since = self._node.clock.real_monotonic()
@@ -169,7 +222,7 @@ class Connections:
         while self.unread_bytes > most:
             next(iter(self._unread)).abort("did not read its answers, and others do not either")
 
-    def reads_again(self, connection: Connection) -> None:
+    def reads_again(self, connection: HeldConnection) -> None:
         connection.stalled_since = None
         self.unread_bytes -= self._unread.pop(connection, 0)
 
@@ -210,7 +263,7 @@ class Connections:
         if self._is_sweeping:
             self._node.timers.call_after(min(_SWEEP_SECONDS, max(idle_seconds / 2, 0.1)), self._sweep)
 
-    def _look_for_progress(self, connection: Connection, now: float) -> None:
+    def _look_for_progress(self, connection: HeldConnection, now: float) -> None:
         there = connection.partial_bytes
         if (connection.partial_since, there) != connection.swept:
             connection.swept = connection.partial_since, there

@@ -10,24 +10,30 @@ An answer that may be long is written in slices, so that others are served meanw
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.config.settings import BrokerSettings
+from seamark.broker.net.connections import Connections
+from seamark.broker.net.endpoint import Endpoint
+from seamark.broker.net.listener import Listener
 from seamark.broker.net.slices import Chunks
 from seamark.broker.security.operations import Operation, ResourceType
-from seamark.broker.sharing.answers_in_progress import SHORT_BYTES
-from seamark.broker.sharing.turns import Steps
+from seamark.broker.security.sessions import Session
+from seamark.broker.sharing.answers_in_progress import SHORT_BYTES, AnswersInProgress
+from seamark.broker.sharing.turns import Share, Steps, Turns
+from seamark.coordinator.commands import Command, CommitOffsets
+from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.counts import number_text
-from seamark.errors import EncodeError
+from seamark.errors import EncodeError, SeamarkError
+from seamark.log_limits import LogLimits
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import response_header_version
+from seamark.wire.protocol.frames import response_header_version
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from seamark.wire.schema.codec import encode_in_steps, encode_into
 from seamark.wire.schema.schema import Message
-
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.net.dispatch import Endpoint
 
 _HEAD = Struct(">ii")
 # Size and correlation id; behind them, in the newer response header, the empty list of tagged fields.
@@ -39,6 +45,132 @@ LONG_REQUEST_BYTES = 1 << 14
 # clients take 100 MB.
 MAX_ANSWER_BYTES = 100 << 20
 _PIECES_PER_CHUNK = 4096
+
+
+class Commands(Protocol):
+    """The groups of a node, as far as a connection hands commands over by itself."""
+
+    def submit(self, command: Command | CommitAgain, asker: RequestContext) -> None: ...
+
+
+class CommitsSeen(Protocol):
+    """What a connection remembers of its commits, as far as a handler tells it of one."""
+
+    def note(
+        self,
+        context: RequestContext,
+        request: OffsetCommitRequest,
+        command: CommitOffsets,
+        finish: Callable[[Any], OffsetCommitResponse],
+    ) -> None: ...
+
+
+class RequestFaults(Protocol):
+    """Faults that tests inject, asked before a handler runs."""
+
+    @property
+    def is_active(self) -> bool: ...
+
+    def intercept(self, node: ServingNode, request: Message, context: RequestContext) -> bool: ...
+
+
+class NewSessions(Protocol):
+    """Where a connection gets the rights of its client."""
+
+    def new_session(self) -> Session: ...
+
+
+class ServingNode(Protocol):
+    """What connections and requests use of the node they came to."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def endpoints(self) -> Mapping[int, Endpoint]: ...
+
+    @property
+    def connections(self) -> Connections: ...
+
+    @property
+    def security(self) -> NewSessions: ...
+
+    @property
+    def groups(self) -> Commands: ...
+
+    @property
+    def faults(self) -> RequestFaults: ...
+
+    @property
+    def delay_seconds(self) -> float: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> LoopTimers: ...
+
+    @property
+    def turns(self) -> Turns: ...
+
+    @property
+    def answers_in_progress(self) -> AnswersInProgress: ...
+
+    @property
+    def log_limits(self) -> LogLimits: ...
+
+    @property
+    def on_answer(self) -> Callable[[RequestContext, int], None] | None: ...
+
+    def note_failure(self, place: str, error: SeamarkError) -> None: ...
+
+
+class ClientConnection(Protocol):
+    """What a request and its handler use of the connection it came by."""
+
+    @property
+    def node(self) -> ServingNode: ...
+
+    @property
+    def listener(self) -> Listener: ...
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def share(self) -> Share: ...
+
+    @property
+    def commits(self) -> CommitsSeen: ...
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def peer_port(self) -> int: ...
+
+    @property
+    def local_host(self) -> str: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def begin(self, context: RequestContext) -> None: ...
+
+    def count_reading(self, byte_count: int) -> None: ...
+
+    def answered(self, context: RequestContext, pieces: list[Any], size: int) -> None: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def allow_frames_of(self, max_bytes: int) -> None: ...
+
+    def close(self, reason: str, *, level: int = logging.WARNING) -> None: ...
+
+    def tell_bug(self, sentence: str) -> None: ...
 
 
 class RequestContext:
@@ -60,7 +192,7 @@ class RequestContext:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         endpoint: Endpoint,
         version: int,
         correlation_id: int,

@@ -8,128 +8,30 @@ logged, except where the disk refused, which is KAFKA_STORAGE_ERROR.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Generator, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Protocol
 
-from seamark.broker.api import handlers
-from seamark.broker.net.context import LONG_REQUEST_BYTES, RequestContext
-from seamark.broker.sharing.turns import Rest, Steps, Wait
+from seamark.broker.net.context import LONG_REQUEST_BYTES, ClientConnection, RequestContext, ServingNode
+from seamark.broker.net.endpoint import AnswerSteps, Endpoint, Frame
+from seamark.broker.sharing.turns import Rest, Steps
 from seamark.errors import DecodeError
 from seamark.storage.errors import StorageFailed
-from seamark.wire.protocol.apis import Api, api_named
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.protocol.headers import API_VERSIONS, RequestHeader, request_header_version
+from seamark.wire.protocol.frames import API_VERSIONS, RequestHeader
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
-from seamark.wire.schema.codec import Decoder, decode_from, decode_in_steps, decoder
-from seamark.wire.schema.schema import Message, Versions
+from seamark.wire.schema.codec import decode_from
+from seamark.wire.schema.schema import Message
 
-if TYPE_CHECKING:
-    from seamark.broker.config.settings import BrokerSettings
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.node import Node
-
-
-# What one request may hold in its arrays, all of them together. Handling an element takes some microseconds, during
-# which nobody else is served: this many take less than a quarter of a second. An API that serves others meanwhile, and
-# whose clients do name that many partitions, takes more (``MAX_ELEMENTS`` of its handler).
-MAX_REQUEST_ELEMENTS = 1 << 15
 # Larger requests are read in steps.
 READ_AT_ONCE_BYTES = 1 << 12
 
 # Tagged fields in a request's header. No client sends any.
 _MAX_HEADER_TAGS = 100
 
-Frame = bytes | memoryview
-# What a handler does for an answer, a little at a time; the result is the answer, or None if it comes later.
-AnswerSteps = Generator[Wait | None, None, Message | None]
-
 # Api key, version, correlation id, length of the client id.
 _HEADER_START = Struct(">hhih")
-_FETCH = 1
 
 
-class Handler(Protocol):
-    """What a module in ``handlers`` defines.
-
-    ``API``      Kafka's name of the API
-    ``VERSIONS`` the versions it is advertised in; ``VERSIONS_WITH_ZOOKEEPER``, where a handler has it, those of a
-                 broker that keeps offsets of old clients in ZooKeeper
-    ``handle``   answers at once, or returns None and lets ``context.reply`` be called later; where there may be much
-                 to do, it returns a generator of steps instead, whose result is one of these
-    ``refuse``   the response in which everything that was asked for has this error
-    ``HAS_LONG_ANSWERS``  optional: a short request may be answered at length, so answers are written in slices
-    ``MAX_ELEMENTS``      optional: what a request may hold, if not ``MAX_REQUEST_ELEMENTS``
-    """
-
-    API: str
-    VERSIONS: str
-    handle: Callable[[Any, Any, RequestContext], Message | AnswerSteps | None]
-    refuse: Callable[[Any, int, ErrorCode], Message]
-
-
-class Endpoint:
-    """An API as this broker serves it."""
-
-    __slots__ = (
-        "_decoders",
-        "api",
-        "handler",
-        "has_long_answers",
-        "header_versions",
-        "max_elements",
-        "used",
-        "versions",
-    )
-
-    def __init__(self, api: Api, handler: Handler, versions: Versions) -> None:
-        self.api = api
-        self.handler = handler
-        self.versions = versions
-        self.has_long_answers: bool = getattr(handler, "HAS_LONG_ANSWERS", False)
-        self.max_elements: int = getattr(handler, "MAX_ELEMENTS", MAX_REQUEST_ELEMENTS)
-        self.header_versions = {version: request_header_version(api.request, version) for version in versions}
-        self._decoders: dict[int, Decoder] = {}
-        # The versions in which it was asked for.
-        self.used: set[int] = set()
-
-    def decode(self, frame: Frame, position: int, version: int) -> tuple[Any, int]:
-        found = self._decoders.get(version)
-        if found is None:
-            found = self._decoders[version] = decoder(self.api.request, version)
-        return found(frame, position, len(frame), self.max_elements)
-
-    def decode_in_steps(self, frame: Frame, position: int, version: int) -> Generator[None, None, Message]:
-        return decode_in_steps(self.api.request, frame, position, version, self.max_elements)
-
-    def record_bytes(self, settings: BrokerSettings) -> int:
-        """How many bytes of records an answer may hold."""
-        largest: int = settings["fetch.max.bytes"] + settings["message.max.bytes"] if self.api.key == _FETCH else 0
-        return largest
-
-
-def load_endpoints(limits: Mapping[int, int] | None = None, *, has_zookeeper: bool = False) -> dict[int, Endpoint]:
-    """All handlers by api key; ``limits`` gives the newest version of each API, and leaves out those it does not
-    name.
-    """
-    found = {}
-    for module_info in pkgutil.iter_modules(handlers.__path__):
-        handler: Any = importlib.import_module(f"{handlers.__name__}.{module_info.name}")
-        api = api_named(handler.API)
-        served: str = handler.VERSIONS
-        if has_zookeeper:
-            served = getattr(handler, "VERSIONS_WITH_ZOOKEEPER", served)
-        versions = Versions(served)
-        if limits is not None:
-            versions.last = min(versions.last, limits.get(api.key, -1))
-        if versions.last >= versions.first:
-            found[api.key] = Endpoint(api, handler, versions)
-    return dict(sorted(found.items()))
-
-
-def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
+def serve(node: ServingNode, connection: ClientConnection, frame: Frame, now: float) -> None:
     """Handle one request frame; its answer reaches the connection now or later."""
     session = connection.session
     if session.expects_token:
@@ -177,7 +79,7 @@ def serve(node: Node, connection: Connection, frame: Frame, now: float) -> None:
     _run_or_intercept(node, request, context)
 
 
-def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position: int) -> Steps:
+def _serve_in_steps(node: ServingNode, context: RequestContext, frame: Frame, position: int) -> Steps:
     """Read a large request a little at a time, then handle it."""
     connection, endpoint, version = context.connection, context.endpoint, context.version
     connection.count_reading(len(frame))
@@ -203,17 +105,17 @@ def _serve_in_steps(node: Node, context: RequestContext, frame: Frame, position:
     _run_or_intercept(node, request, context)
 
 
-def _close_unreadable(connection: Connection, endpoint: Endpoint, version: int, error: DecodeError) -> None:
+def _close_unreadable(connection: ClientConnection, endpoint: Endpoint, version: int, error: DecodeError) -> None:
     connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
 
 
-def _run_or_intercept(node: Node, request: Message, context: RequestContext) -> None:
+def _run_or_intercept(node: ServingNode, request: Message, context: RequestContext) -> None:
     faults = node.faults
     if not (faults.is_active and faults.intercept(node, request, context)):
         run(node, request, context)
 
 
-def run(node: Node, request: Message, context: RequestContext) -> None:
+def run(node: ServingNode, request: Message, context: RequestContext) -> None:
     """Call the handler; also the way back in for a request that a fault held up."""
     endpoint = context.endpoint
     handler = endpoint.handler
@@ -229,7 +131,7 @@ def run(node: Node, request: Message, context: RequestContext) -> None:
         _answer_failure(node, request, context, error)
 
 
-def _answer_in_steps(node: Node, request: Message, context: RequestContext, steps: AnswerSteps) -> Steps:
+def _answer_in_steps(node: ServingNode, request: Message, context: RequestContext, steps: AnswerSteps) -> Steps:
     try:
         response = yield from steps
         if response is not None:
@@ -238,10 +140,10 @@ def _answer_in_steps(node: Node, request: Message, context: RequestContext, step
         _answer_failure(node, request, context, error)
 
 
-def _answer_failure(node: Node, request: Message, context: RequestContext, error: Exception) -> None:
+def _answer_failure(node: ServingNode, request: Message, context: RequestContext, error: Exception) -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     if isinstance(error, StorageFailed):
-        node.server.note_failure(context.endpoint.api.name, error)
+        node.note_failure(context.endpoint.api.name, error)
         code = ErrorCode.KAFKA_STORAGE_ERROR
     else:
         context.connection.tell_bug(f"{context.endpoint.api.name} version {context.version} failed")
@@ -275,7 +177,7 @@ def _client_id(raw: Frame) -> str:
     return str(raw, "utf-8", "replace")
 
 
-def _refuse_version(connection: Connection, endpoint: Endpoint, frame: Frame, version: int, now: float) -> None:
+def _refuse_version(connection: ClientConnection, endpoint: Endpoint, frame: Frame, version: int, now: float) -> None:
     if endpoint.api.key != API_VERSIONS:
         connection.close(f"asked for {endpoint.api.name} version {version}, {endpoint.versions!r} are served")
         return

@@ -12,13 +12,12 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from seamark.broker.clock import BrokerClock
+from seamark.broker.config.settings import BrokerSettings
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records.record_batch import INT32_MAX
-
-if TYPE_CHECKING:
-    from seamark.broker.node import Node
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -115,10 +114,20 @@ def _size_of(key: PartitionKey) -> int:
     return _PARTITION_BYTES + len(key[0])
 
 
+class FetchingNode(Protocol):
+    """What sessions use of their node."""
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+
 class FetchSessions:
     """The sessions of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: FetchingNode) -> None:
         self._node = node
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._random = random.Random()

@@ -6,20 +6,10 @@ addresses and nothing is advertised, a client is told the one that it reached th
 
 from __future__ import annotations
 
-import ipaddress
-from typing import NamedTuple
-
+from seamark.addresses import Address, is_loopback, parse_address
 from seamark.errors import ConfigError
 
 _ALL_ADDRESSES = frozenset({"0.0.0.0", "::", ""})  # noqa: S104
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Listener:
@@ -43,30 +33,7 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-def parse_address(option: str, text: str) -> Address:
-    """Read ``HOST:PORT``; an IPv6 address stands in brackets.
-
-    >>> parse_address("listen", "[::1]:9092")
-    Address(host='::1', port=9092)
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65_535:
-        raise ConfigError(option, text, "it must be HOST:PORT with a port of 0 to 65535")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ConfigError(option, text, "an IPv6 address stands in brackets, as in [::1]:9092")
-    if not host:
-        raise ConfigError(option, text, "it must be HOST:PORT; 0.0.0.0 stands for all addresses of this machine")
-    return Address(host, int(port))
+        return is_loopback(self.host)
 
 
 def parse_advertised(text: str) -> Address:

@@ -13,13 +13,12 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from seamark.broker.net.connection import Connection
+from seamark.broker.net.connections import Connections
 from seamark.broker.sharing.file_limits import descriptor_of
-
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.node import Node
+from seamark.log_limits import LogLimits
 
 HANDSHAKE_SECONDS = 10.0
 # How long a client may take to say goodbye to a connection that is being closed.
@@ -68,10 +67,26 @@ class Handshakes:
             self._loop.call_soon(self._begin_some)
 
 
+class GatedNode(Protocol):
+    """What a gate uses of the node behind it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def connections(self) -> Connections: ...
+
+    @property
+    def handshakes(self) -> Handshakes: ...
+
+    @property
+    def log_limits(self) -> LogLimits: ...
+
+
 class TlsGate(asyncio.Protocol):
     """Lets a connection in when its handshake is done; what ``Connections`` asks of a connection, it answers too."""
 
-    def __init__(self, node: Node, context: ssl.SSLContext, make_connection: Callable[[], Connection]) -> None:
+    def __init__(self, node: GatedNode, context: ssl.SSLContext, make_connection: Callable[[], Connection]) -> None:
         self._node = node
         self._context = context
         self._make_connection = make_connection
@@ -88,14 +103,18 @@ class TlsGate(asyncio.Protocol):
         self.stalled_since: float | None = None
         self.is_waiting = False
         self.is_known = False
+        self.is_reading = True
         self.partial_bytes = 0
+        self.partial_since = 0.0
+        self.swept = (0.0, 0)
+        self.sweeps_without_progress = 0
         self.is_expected_to = "complete the TLS handshake"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.peer_host, self.peer_port = peer[0], peer[1]
-        refusal = self._node.connections.admit(self, descriptor_of(transport))  # type: ignore[arg-type]
+        refusal = self._node.connections.admit(self, descriptor_of(transport))
         if refusal:
             self.close(refusal)
             return
@@ -109,7 +128,7 @@ class TlsGate(asyncio.Protocol):
     def shake_hands(self) -> None:
         transport = self._transport
         self._is_begun = True
-        self._node.connections.hold(self, 0)  # type: ignore[arg-type]
+        self._node.connections.hold(self, 0)
         loop = self._node.loop
         self._task = loop.create_task(self._shake_hands())
         # The task's first step puts TLS in this protocol's place and has it begin in the turn after that, in which
@@ -124,7 +143,7 @@ class TlsGate(asyncio.Protocol):
         if len(self._early) > (MAX_EARLY_BYTES if self._is_begun else MAX_HELLO_BYTES):
             self.close("did not complete the TLS handshake: it sent too much at once")
         elif not self._is_begun:
-            self._node.connections.hold(self, len(self._early))  # type: ignore[arg-type]
+            self._node.connections.hold(self, len(self._early))
             if is_first:
                 self._node.handshakes.ask_for(self)
 
@@ -149,7 +168,7 @@ class TlsGate(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._node.handshakes.ended(self)
-        self._node.connections.forget(self)  # type: ignore[arg-type]
+        self._node.connections.forget(self)
 
     async def _shake_hands(self) -> None:
         transport = self._transport

@@ -14,9 +14,8 @@ import re
 import secrets
 from collections.abc import Callable
 
-from seamark.broker.security.sasl_exchange import AuthenticationFailed
-from seamark.broker.security.scram_credentials import HASHES, ScramCredential
-from seamark.broker.security.users import Users
+from seamark.broker.security.sasl import AuthenticationFailed
+from seamark.broker.security.users import HASHES, ScramCredential, Users
 
 # gs2 header without channel binding, user, nonce; extensions may follow and are not looked at.
 _FIRST = re.compile(

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import logging
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
+from seamark.broker.clock import BrokerClock
+from seamark.broker.security.acl import AclTable
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.subject import BadCertificate, subject_of
+from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
-
-if TYPE_CHECKING:
-    from seamark.broker.net.connection import Connection
-    from seamark.broker.security.security import Gatekeeper
 
 _log = readable_logger("seamark.broker.authorizer")
 
@@ -28,6 +28,83 @@ _KEPT_DECISIONS = 2000
 # Longer names are asked about each time, and cut in the log: no topic has one, and a group's could have 32 kB.
 _KEPT_NAME_CHARACTERS = 256
 _MAPPED_IPV4 = "::ffff:"
+
+
+class AccessCounts:
+    """What the metrics show of logins and rights."""
+
+    __slots__ = ("denials", "failures", "successes")
+
+    def __init__(self) -> None:
+        self.successes = 0
+        self.failures = 0
+        self.denials = 0
+
+
+class AccessRules(Protocol):
+    """What a session goes by; a ``Gatekeeper`` is one."""
+
+    @property
+    def acls(self) -> AclTable | None:
+        """None while rights are not checked."""
+
+    @property
+    def super_users(self) -> frozenset[str]: ...
+
+    @property
+    def counts(self) -> AccessCounts: ...
+
+    @property
+    def log_limits(self) -> LogLimits: ...
+
+
+class Timers(Protocol):
+    def call_after(self, seconds: float, callback: Callable[[], None]) -> object: ...
+
+
+class FrameLimit(Protocol):
+    """The broker's settings, as far as a login changes what a client may send."""
+
+    @property
+    def socket_request_max_bytes(self) -> int: ...
+
+
+class LoginNode(Protocol):
+    """What a login uses of the node that the connection is to."""
+
+    @property
+    def settings(self) -> FrameLimit: ...
+
+    @property
+    def clock(self) -> BrokerClock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def log_limits(self) -> LogLimits: ...
+
+
+class TokenSender(Protocol):
+    """The connection that bare SASL tokens come by."""
+
+    @property
+    def node(self) -> LoginNode: ...
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def peer_port(self) -> int: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def allow_frames_of(self, max_bytes: int) -> None: ...
+
+    def close(self, reason: str) -> None: ...
 
 
 class Session:
@@ -65,7 +142,7 @@ class Session:
         """May the client do this to some resource of the type?"""
         return True
 
-    def take_token(self, connection: Connection, token: bytes) -> None:  # noqa: ARG002
+    def take_token(self, connection: TokenSender, token: bytes) -> None:  # noqa: ARG002
         """Take a frame that came while ``expects_token``."""
         raise AssertionError("a session without SASL expects no token")
 
@@ -75,7 +152,7 @@ class GuardedSession(Session):
 
     __slots__ = ("_decided_in", "_decisions", "_gatekeeper", "host")
 
-    def __init__(self, gatekeeper: Gatekeeper) -> None:
+    def __init__(self, gatekeeper: AccessRules) -> None:
         super().__init__()
         self._gatekeeper = gatekeeper
         self.host = ""

@@ -10,14 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from seamark.broker.security.security import Security
 from seamark.broker.security.tls import Tls
 from seamark.counts import shortened
 from seamark.errors import HIDDEN, ConfigError
-
-if TYPE_CHECKING:
-    from seamark.broker.security.security import Security
 
 _JAAS = re.compile(r"(?:listener\.name\.[^.]+\.)?(?:plain|scram-sha-256|scram-sha-512)?\.?sasl\.jaas\.config")
 _JAAS_USER = re.compile(r'user_([^\s="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')

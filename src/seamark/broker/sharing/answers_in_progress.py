@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from seamark.broker.net.context import RequestContext
-    from seamark.broker.sharing.turns import Work
+from seamark.broker.sharing.turns import Share, Work
 
 MAX_BYTES = 64 << 20
 # The part of it that one party may always have.
@@ -24,43 +22,62 @@ _PARTY_PART = 4
 SHORT_BYTES = 1 << 18
 
 
+class Client(Protocol):
+    """The connection that an answer goes to."""
+
+    @property
+    def share(self) -> Share: ...
+
+
+class Answer(Protocol):
+    """One that is being written; a ``RequestContext`` is one."""
+
+    # Called once when the answer is with the connection, or will never be.
+    on_end: Callable[[], None] | None
+
+    @property
+    def connection(self) -> Client: ...
+
+    def __hash__(self) -> int: ...
+
+
 class AnswersInProgress:
     """Owned by the event loop's thread."""
 
     def __init__(self) -> None:
         # By who is answered, the one that began first in front.
-        self._sizes: OrderedDict[RequestContext, int] = OrderedDict()
-        self._asleep: OrderedDict[RequestContext, Callable[[], None]] = OrderedDict()
+        self._sizes: OrderedDict[Answer, int] = OrderedDict()
+        self._asleep: OrderedDict[Answer, Callable[[], None]] = OrderedDict()
         self._by_party: Counter[str] = Counter()
         self.byte_count = 0
 
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def grown(self, context: RequestContext, size: int) -> Room | None:
+    def grown(self, answer: Answer, size: int) -> Room | None:
         """Take note of how long an answer has become; what to wait for before it goes on, if anything."""
-        before = self._sizes.get(context)
+        before = self._sizes.get(answer)
         if before is None:
             before = 0
-            context.on_end = partial(self._ended, context)
-        party = _party(context)
-        self._sizes[context] = size
+            answer.on_end = partial(self._ended, answer)
+        party = _party(answer)
+        self._sizes[answer] = size
         self.byte_count += size - before
         self._by_party[party] += size - before
-        if self.byte_count <= MAX_BYTES or next(iter(self._sizes)) is context:
+        if self.byte_count <= MAX_BYTES or next(iter(self._sizes)) is answer:
             return None
         if self._by_party[party] <= MAX_BYTES // _PARTY_PART:
             return None
-        return Room(self._asleep, context)
+        return Room(self._asleep, answer)
 
-    def _ended(self, context: RequestContext) -> None:
-        size = self._sizes.pop(context, 0)
-        party = _party(context)
+    def _ended(self, answer: Answer) -> None:
+        size = self._sizes.pop(answer, 0)
+        party = _party(answer)
         self.byte_count -= size
         self._by_party[party] -= size
         if not self._by_party[party]:
             del self._by_party[party]
-        resume = self._asleep.pop(context, None)
+        resume = self._asleep.pop(answer, None)
         if resume is not None:
             # Its connection is gone: it drops what it has.
             resume()
@@ -71,19 +88,19 @@ class AnswersInProgress:
             self._asleep.popitem(last=False)[1]()
 
 
-def _party(context: RequestContext) -> str:
-    return context.connection.share.party
+def _party(answer: Answer) -> str:
+    return answer.connection.share.party
 
 
 class Room:
     """What an answer waits for, as ``turns.Wait`` has it."""
 
-    __slots__ = ("_asleep", "_context")
+    __slots__ = ("_answer", "_asleep")
 
-    def __init__(self, asleep: dict[RequestContext, Callable[[], None]], context: RequestContext) -> None:
+    def __init__(self, asleep: dict[Answer, Callable[[], None]], answer: Answer) -> None:
         self._asleep = asleep
-        self._context = context
+        self._answer = answer
 
     def begin(self, work: Work) -> bool:
-        self._asleep[self._context] = work.resume
+        self._asleep[self._answer] = work.resume
         return True

@@ -8,29 +8,35 @@ at least, so consumers go on, in smaller steps, while others hold all the room t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from seamark.broker.config.settings import BrokerSettings
-    from seamark.broker.node import Node
+class Settings(Protocol):
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class Unread(Protocol):
+    """The connections of a node."""
+
+    @property
+    def unread_bytes(self) -> int: ...
 
 
 class FetchBudget:
-    """Owned by the event loop's thread; ``nodes`` may grow."""
+    """Owned by the event loop's thread; ``of_all_nodes`` may grow."""
 
-    def __init__(self, settings: BrokerSettings, nodes: Sequence[Node]) -> None:
+    def __init__(self, settings: Settings, of_all_nodes: Sequence[Unread]) -> None:
         self._settings = settings
-        self._nodes = nodes
+        self._of_all_nodes = of_all_nodes
         # Read for answers that are still being put together; the others are with their connections.
         self.held_bytes = 0
 
     def room(self, wanted_bytes: int) -> int:
         """How much of that may be read now."""
         held = self.held_bytes
-        for node in self._nodes:
-            held += node.connections.unread_bytes
+        for connections in self._of_all_nodes:
+            held += connections.unread_bytes
         if not held:
             return wanted_bytes
         limit: int = self._settings["fetch.max.bytes"] * 3 // 2

@@ -275,8 +275,8 @@ def _would_be_deleted(admin: Admin, names: Iterable[str]) -> tuple[list[str], li
 
 def _absent(admin: Admin, names: Iterable[str]) -> list[str]:
     """A sentence for each of the groups that does not exist."""
-    from seamark.monitor.nearest import absent
     from seamark.plans.cluster_reading import read_groups
+    from seamark.suggest import absent
 
     asked = sorted(set(names))
     there = read_groups(admin, asked) if asked else {}

@@ -79,7 +79,7 @@ def _zookeeper(open_things: ExitStack, address: str, config_file: str) -> Side:
 
     from seamark.moves import Side
     from seamark.stores import ZookeeperStore
-    from seamark.stores.zookeeper_security import from_properties
+    from seamark.zookeeper.security import from_properties
 
     if not address:
         raise UsageError("no ZooKeeper was named: give --zookeeper HOST:PORT[/PATH] or set SEAMARK_ZOOKEEPER")

@@ -69,7 +69,7 @@ GroupsOrAll = Annotated[
 
 def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
     """The named topics; an error with the nearest name for one that is not there."""
-    from seamark.monitor.nearest import absent
+    from seamark.suggest import absent
 
     known = admin.list_topics(include_internal=True)
     for name in names:
@@ -81,7 +81,7 @@ def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
 def absent_sentence(admin: Admin, name: str, error: SeamarkError) -> str:
     """What went wrong with a group, with the nearest name if there is none such."""
     from seamark.client.errors import BrokerError
-    from seamark.monitor.nearest import absent
+    from seamark.suggest import absent
     from seamark.wire.protocol.error_codes import ErrorCode
 
     if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
-from seamark.monitor.nearest import unknown
+from seamark.suggest import unknown
 
 FORMS = ("lines", "json", "csv")
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms", "topic", "offset")

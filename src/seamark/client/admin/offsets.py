@@ -28,7 +28,7 @@ from seamark.client.requests import Request
 from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.offsets.offset_commit_records import LARGEST_PARTITION
+from seamark.wire.offsets.records import LARGEST_PARTITION
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages import list_offsets as offsets_api
 from seamark.wire.protocol.messages import offset_commit as commit_api

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seamark.addresses import parse_address
 from seamark.client.config.credentials import MECHANISMS, read_jaas
 from seamark.errors import HIDDEN, ConfigError
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 Consumer = TypeVar("Consumer", bound="ConsumerConfig")
 Producer = TypeVar("Producer", bound="ProducerConfig")
 
-_ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9_]*://)?(\[[0-9a-fA-F:.%]+\]|[^\s:/,\[\]]+):([0-9]{1,5})\Z")
+_SCHEME = re.compile(r"\A[a-zA-Z][a-zA-Z0-9_]*://")
+_HOST = re.compile(r"[0-9a-fA-F:.%]+|[^\s:/,\[\]]+")
 # ISO 8601 as Java's Duration reads it: days, hours, minutes, seconds; no negative parts.
 _DURATION = re.compile(r"by_duration:P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
 
@@ -30,18 +32,20 @@ def host_and_port(address: str) -> tuple[str, int]:
     >>> host_and_port("[::1]:9092")
     ('::1', 9092)
     """
-    found = _ADDRESS.match(address)
     # As in a URL, there may be a name and a password before the host, where they have no place.
     shown = f"…@{address.rpartition('@')[2]}" if "@" in address else address
-    if found is None or not 0 < int(found[2]) < 65536:
+    try:
+        host, port = parse_address("bootstrap.servers", _SCHEME.sub("", address, 1))
+    except ConfigError:
+        host, port = "", 0
+    if not port or _HOST.fullmatch(host) is None:
         raise ConfigError("bootstrap.servers", shown, "must be host:port, the port from 1 to 65535")
-    host = found[1].strip("[]")
     try:
         host.encode("idna")
     except UnicodeError as error:
         reason = f"the host is no name that can be looked up ({error})"
         raise ConfigError("bootstrap.servers", shown, reason) from None
-    return host, int(found[2])
+    return host, port
 
 
 def check_bootstrap(config: ClientConfig) -> None:

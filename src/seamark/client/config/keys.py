@@ -7,13 +7,13 @@ them in ``config_foreign``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from seamark.client.config.aliases import ELSEWHERE, RENAMED
 from seamark.errors import HIDDEN, ConfigError
+from seamark.suggest import did_you_mean
 
 Read = Callable[[str, Any], Any]
 
@@ -188,14 +188,14 @@ def _unknown(key: str, rules: Mapping[str, KeyRule]) -> ConfigError:
     It does not have the value: a misspelt password is still a password.
     """
     dotted = key.replace("_", ".")
-    near = difflib.get_close_matches(dotted, [name.replace("_", ".") for name in rules], n=1, cutoff=0.75)
     if dotted.replace(".", "_") in rules:
         return ConfigError(key, HIDDEN, f"is not a key; did you mean {dotted!r}?")
     if (renamed := RENAMED.get(dotted)) is not None and renamed.replace(".", "_") in rules:
         return ConfigError(key, HIDDEN, f"is what another client calls {renamed!r}; use that")
     if (reason := ELSEWHERE.get(dotted)) is not None:
         return ConfigError(key, HIDDEN, reason)
-    return ConfigError(key, HIDDEN, f"is not a key of this client{f'; did you mean {near[0]!r}?' if near else ''}")
+    hint = did_you_mean(dotted, [name.replace("_", ".") for name in rules], 0.75)
+    return ConfigError(key, HIDDEN, f"is not a key of this client{hint}")
 
 
 def _safe(rule: KeyRule, value: Any) -> Any:

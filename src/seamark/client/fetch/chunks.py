@@ -11,7 +11,6 @@ A chunk can also be a trouble in place of bytes: it is met when everything fetch
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from seamark.client.core.assignment_state import NO_EPOCH
@@ -19,17 +18,11 @@ from seamark.client.core.fetch_port import TroubleKind
 from seamark.client.fetch.read_committed import AbortedBatches
 from seamark.client.fetch.records import BatchReader, ReadLimits
 from seamark.errors import DecodeError, Truncated
-from seamark.wire.records.record_batch import INT64_MAX, BatchHeader, Buffer, read_header
+from seamark.wire.records.record_batch import INT64_MAX, BatchHeader, Buffer, last_whole_batch, read_header
 
 if TYPE_CHECKING:
     from seamark.client.records import Record
     from seamark.topic_partition import TopicPartition
-
-_PREFIX = Struct(">qi")
-_PREFIX_BYTES = 12
-_LAST_OFFSET_DELTA = Struct(">i")
-_LAST_OFFSET_DELTA_POSITION = 23
-_HEADER_BYTES = 61
 
 _NO_LIMITS_GIVEN = ReadLimits()
 
@@ -41,19 +34,9 @@ def end_of(buffer: Buffer, offset: int) -> tuple[int, int]:
 
     Looks at lengths only. What is unsound stops the walk; the caller meets it when it takes the batch.
     """
-    position, last, end = 0, -1, len(buffer)
-    while end - position >= _PREFIX_BYTES:
-        _, length = _PREFIX.unpack_from(buffer, position)
-        behind = position + _PREFIX_BYTES + length
-        if behind > end or length < _HEADER_BYTES - _PREFIX_BYTES:
-            break
-        last, position = position, behind
-    if last < 0:
-        return offset, 0
-    (base_offset, _) = _PREFIX.unpack_from(buffer, last)
-    (delta,) = _LAST_OFFSET_DELTA.unpack_from(buffer, last + _LAST_OFFSET_DELTA_POSITION)
+    next_offset, end = last_whole_batch(buffer)
     # No offset follows the largest that there is; the batch that claims to have it is refused when it is taken.
-    return max(offset, min(base_offset + delta + 1, INT64_MAX)), position
+    return max(offset, min(next_offset, INT64_MAX)), end
 
 
 def plausible_end(next_offset: int, offset: int, high_watermark: int, size: int) -> int:

@@ -21,8 +21,7 @@ from seamark.client.net.frame_receiver import FrameReceiver
 from seamark.client.net.negotiation import BrokerVersions
 from seamark.errors import DecodeError
 from seamark.wire.protocol.apis import api_named
-from seamark.wire.protocol.frames import decode_response, encode_request
-from seamark.wire.protocol.headers import ResponseHeader, response_header_version
+from seamark.wire.protocol.frames import ResponseHeader, decode_response, encode_request, response_header_version
 from seamark.wire.schema.codec import decode_from
 from seamark.wire.schema.schema import Message
 

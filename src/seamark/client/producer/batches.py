@@ -9,11 +9,12 @@ Owner: records are added under the producer's lock; a batch that was taken to be
 from __future__ import annotations
 
 from array import array
-from struct import Struct
 from typing import cast
 
 from seamark.client.producer.delivery import BatchOutcome, DeliveryCallback
-from seamark.client.producer.encoding import (
+from seamark.topic_partition import TopicPartition
+from seamark.wire.records import decode_batch
+from seamark.wire.records.column_writer import (
     SMALL_CONTENT,
     SMALL_OVERHEAD,
     TWO_BYTES,
@@ -21,19 +22,14 @@ from seamark.client.producer.encoding import (
     Values,
     encode_columns,
     encode_each,
-    encode_headers,
     record_bound,
 )
-from seamark.topic_partition import TopicPartition
-from seamark.wire.records import decode_batch
 from seamark.wire.records.compression import Codec, compress
-from seamark.wire.records.crc32c import crc32c
-from seamark.wire.records.record_batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
+from seamark.wire.records.record_batch import ATTRIBUTES_POSITION, CODEC_MASK, HEADER_BYTES
+from seamark.wire.records.record_writer import encode_headers, frame_batch
 
 NO_SEQUENCE = -1
 NO_PRODUCER = (-1, -1)
-_BEFORE_CRC = Struct(">qiibI")
-_FROM_ATTRIBUTES = Struct(">hiqqqhii")
 
 
 class ProducerBatch:
@@ -183,7 +179,9 @@ class ProducerBatch:
         if (identity, base_sequence) != (self.identity, self.base_sequence):
             self.identity, self.base_sequence = identity, base_sequence
             if self._sealed is not None:
-                self._sealed = self._with_header(self._sealed[HEADER_BYTES:], self._sealed[22] & 0x07)
+                self._sealed = self._with_header(
+                    self._sealed[HEADER_BYTES:], self._sealed[ATTRIBUTES_POSITION + 1] & CODEC_MASK
+                )
 
     @property
     def has_sequence(self) -> bool:
@@ -196,7 +194,7 @@ class ProducerBatch:
             content = b"".join(self._encoded())
             self._keys, self._values, self._headers = None, [], {}
             if codec is not Codec.NONE:
-                content = _compressed(codec, content, level)
+                content = compress(codec, content, level)
             self._sealed = self._with_header(content, codec)
         return self._sealed
 
@@ -208,7 +206,8 @@ class ProducerBatch:
         return encode_each(self._keys, self._values, self._headers, self._timestamps, self.base_timestamp_ms)
 
     def _with_header(self, content: bytes, codec: int) -> bytes:
-        fixed = _FROM_ATTRIBUTES.pack(
+        return frame_batch(
+            content,
             codec,
             self.count - 1,
             self.base_timestamp_ms,
@@ -217,9 +216,6 @@ class ProducerBatch:
             self.base_sequence,
             self.count,
         )
-        length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-        before = _BEFORE_CRC.pack(0, length, -1, MAGIC, crc32c(content, crc32c(fixed)))
-        return b"".join((before, fixed, content))
 
     def release(self) -> None:
         """Give up the bytes: the outcome is known."""
@@ -254,15 +250,3 @@ class ProducerBatch:
 def _advanced(sequence: int, count: int) -> int:
     """Sequences are 31 bits wide and start at 0 again behind the last."""
     return (sequence + count) & 0x7FFFFFFF
-
-
-def _compressed(codec: Codec, content: bytes, level: int | None) -> bytes:
-    if level is not None and codec is Codec.GZIP:
-        import zlib
-
-        return zlib.compress(content, level, 31)
-    if level is not None and codec is Codec.ZSTD:
-        import cramjam
-
-        return bytes(cramjam.zstd.compress(content, level=level))
-    return compress(codec, content)

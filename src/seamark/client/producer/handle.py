@@ -20,7 +20,6 @@ from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.producer.batches import ProducerBatch
 from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
-from seamark.client.producer.encoding import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
 from seamark.client.producer.metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer.partitioning import PartitionChooser
 from seamark.client.producer.sender import ProducerSender
@@ -30,6 +29,7 @@ from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
+from seamark.wire.records.column_writer import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values
 
 log = readable_logger("seamark.client")
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from seamark.client.producer.batches import ProducerBatch
-from seamark.client.producer.encoding import MAX_RECORD_OVERHEAD, Headers, Values, headers_size
 from seamark.topic_partition import TopicPartition
+from seamark.wire.records.column_writer import MAX_RECORD_OVERHEAD, Headers, Values, headers_size
 
 
 class RecordAccumulator:

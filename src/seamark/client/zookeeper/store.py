@@ -58,7 +58,7 @@ class InZookeeper:
     """``zookeeper.connect``: kazoo, on one thread, so that what is written first is stored first."""
 
     def __init__(self, connect: str, timeout_s: float) -> None:
-        from seamark.stores.zookeeper import ZookeeperStore
+        from seamark.zookeeper.store import ZookeeperStore
 
         self._store = ZookeeperStore(connect, timeout=timeout_s)
         self._thread = ThreadPoolExecutor(1, "seamark-zookeeper")

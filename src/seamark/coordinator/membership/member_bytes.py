@@ -16,19 +16,16 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
 from sys import getsizeof
-from typing import TYPE_CHECKING
 
 from seamark.coordinator.effects import Effects
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.membership.members import Member
 from seamark.coordinator.membership.rebalancing import answer_join, drop_member, rebalance_or_complete
 from seamark.coordinator.replies import JoinReply
+from seamark.coordinator.shard_state import ShardState
 from seamark.coordinator.states import State
 from seamark.counts import counted
 from seamark.wire.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from seamark.coordinator.shard_state import ShardState
 
 MAX_BYTES = 96 << 20
 # The member itself with its entries in tables and timers, and those of each protocol.

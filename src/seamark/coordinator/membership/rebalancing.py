@@ -18,9 +18,8 @@ from seamark.coordinator.membership.timers import (
     stop_sync,
 )
 from seamark.coordinator.replies import JoinReply, SyncReply
-from seamark.coordinator.shard_state import ShardState
+from seamark.coordinator.shard_state import Pending, ShardState
 from seamark.coordinator.states import PREDECESSORS, State
-from seamark.coordinator.storing.pending import Pending
 from seamark.counts import counted, some_of
 from seamark.wire.protocol.error_codes import ErrorCode
 

@@ -20,9 +20,8 @@ from seamark.coordinator.membership.rebalancing import (
 )
 from seamark.coordinator.membership.timers import restart_session, stop_session
 from seamark.coordinator.replies import JoinReply, SyncReply
-from seamark.coordinator.shard_state import ShardState
+from seamark.coordinator.shard_state import Pending, ShardState
 from seamark.coordinator.states import State
-from seamark.coordinator.storing.pending import Pending
 from seamark.wire.protocol.error_codes import ErrorCode
 
 

@@ -14,9 +14,8 @@ from seamark.coordinator.membership.members import Member
 from seamark.coordinator.membership.rebalancing import answer_sync, answer_waiting_syncs, drop_member, prepare_rebalance
 from seamark.coordinator.membership.timers import arm_sync, stop_sync
 from seamark.coordinator.replies import SyncReply
-from seamark.coordinator.shard_state import ShardState
+from seamark.coordinator.shard_state import Pending, ShardState
 from seamark.coordinator.states import SYNC_ANSWERS, State
-from seamark.coordinator.storing.pending import Pending
 from seamark.counts import counted, some_of
 from seamark.wire.protocol.error_codes import ErrorCode
 

@@ -118,6 +118,21 @@ class CommitPattern:
         )
 
 
+class CommitAgain:
+    """A commit that differs from an earlier one only in its offsets; these are in the order of the pattern's keys."""
+
+    __slots__ = ("group_id", "offsets", "pattern")
+
+    def __init__(self, pattern: CommitPattern, offsets: Sequence[int]) -> None:
+        self.pattern = pattern
+        self.offsets = offsets
+        self.group_id = pattern.group_id
+
+    def spelled_out(self) -> CommitOffsets:
+        """The same as a command of its own."""
+        return self.pattern.with_offsets(self.offsets)
+
+
 def _moved(partitions: Sequence[OffsetToCommit], offsets: Iterator[int]) -> Iterator[Any]:
     for partition, _, leader_epoch, metadata in partitions:
         yield partition, next(offsets), leader_epoch, metadata

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seamark.coordinator.commands import NO_RETENTION, CommitAgain, CommitOffsets, OffsetToCommit
+from seamark.coordinator.commands import NO_RETENTION, CommitOffsets, OffsetToCommit
 from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.membership.timers import restart_session
-from seamark.coordinator.offsets.commit_patterns import CommitPattern
+from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPattern
 from seamark.coordinator.replies import CommitReply
-from seamark.coordinator.shard_state import PartitionCount, ShardState
+from seamark.coordinator.shard_state import PartitionCount, Pending, ShardState
 from seamark.coordinator.states import COMMIT_ANSWERS, State
-from seamark.coordinator.storing.pending import Pending
 from seamark.coordinator.storing.records import NO_EXPIRY, OffsetCommitted, Record
 from seamark.wire.protocol.error_codes import ErrorCode
 

@@ -15,9 +15,8 @@ from seamark.coordinator.effects import Effects, Token
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.offsets.sweeps import Sweep, begin_sweep, spare_removed, unsettled_offsets
 from seamark.coordinator.replies import DeleteGroupsReply, DeleteOffsetsReply, ForgetReply
-from seamark.coordinator.shard_state import ShardState
+from seamark.coordinator.shard_state import Pending, ShardState
 from seamark.coordinator.states import DELETE_ANSWERS
-from seamark.coordinator.storing.pending import Pending
 from seamark.coordinator.storing.records import GroupRemoved, OffsetRemoved, Record
 from seamark.counts import some_of
 from seamark.wire.protocol.error_codes import ErrorCode

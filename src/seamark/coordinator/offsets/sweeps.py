@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from seamark.coordinator.effects import Arm, Effects
 from seamark.coordinator.membership.groups import Group
 from seamark.coordinator.membership.pending_members import forget_pending_member
-from seamark.coordinator.shard_state import SWEEP_TIMER, ShardState
+from seamark.coordinator.shard_state import SWEEP_TIMER, Pending, ShardState
 from seamark.coordinator.states import State
-from seamark.coordinator.storing.pending import Pending
 from seamark.coordinator.storing.records import GroupRemoved, OffsetCommitted, OffsetRemoved, Record
 from seamark.wire.protocol.error_codes import ErrorCode
 
@@ -64,6 +63,10 @@ class Sweep:
         """Whether a group that was met before is still to be looked at."""
         return not group.is_being_removed and self._state.groups.get(group.group_id) is group
 
+    def take_turn(self, now_ms: int, effects: Effects) -> None:
+        """Take a step of the usual size."""
+        _take_step(self._state, self, self._state.settings.sweep_size, now_ms, effects)
+
     def step(self, now_ms: int, most: int) -> None:
         """Collect the next part."""
         self.now_ms = now_ms
@@ -99,7 +102,7 @@ def begin_sweep(state: ShardState, sweep: Sweep, now_ms: int, effects: Effects) 
 def fire_sweep_timer(state: ShardState, now_ms: int, effects: Effects) -> None:
     """Take one step of the sweep whose turn it is."""
     if state.sweeps:
-        _take_step(state, state.sweeps.popleft(), state.settings.sweep_size, now_ms, effects)
+        state.sweeps.popleft().take_turn(now_ms, effects)
     if state.sweeps:
         _arm(state, now_ms, effects)
 

@@ -16,8 +16,9 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Protocol, Self
 
+from seamark.addresses import parse_address
 from seamark.errors import SeamarkError
-from seamark.http_pages import HttpPages, Page, address_of
+from seamark.http_pages import HttpPages, Page
 from seamark.parallel.observe.metrics import metrics_text
 from seamark.parallel.observe.status import State, Status
 from seamark.prometheus_text import CONTENT_TYPE
@@ -80,7 +81,7 @@ class HealthServer:
         self._consumer = consumer
         self._max_stall = max_stall
         self._max_commit_failing = max_commit_failing
-        address_of(listen)
+        parse_address("listen", listen)
         self._listen = listen
         self._allowed_hosts = tuple(allowed_hosts)
         self._pages: HttpPages | None = None

@@ -19,11 +19,11 @@ from seamark.coordinator.storing.records import Record
 from seamark.coordinator.storing.stored import from_bytes, last_records, to_bytes
 from seamark.simulation.broker.invariants import Invariants
 from seamark.simulation.world.books import Batch
+from seamark.simulation.world.connections import Request
 from seamark.simulation.world.disk import Crashed, SimulatedDisk
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.network import Network
 from seamark.simulation.world.partition_log import PartitionLog
-from seamark.simulation.world.requests import Request
 from seamark.simulation.world.transcript import Event
 from seamark.storage import Durability, Log, LogSettings, OpenFiles, StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode

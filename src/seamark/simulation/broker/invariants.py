@@ -42,8 +42,8 @@ from seamark.coordinator.storing.records import GroupRemoved, GroupStored, Offse
 from seamark.simulation.broker.ledger import Ledger
 from seamark.simulation.broker.log_checks import LogReader
 from seamark.simulation.world.books import Batch, Books
+from seamark.simulation.world.connections import Request
 from seamark.simulation.world.disk import SimulatedDisk
-from seamark.simulation.world.requests import Request
 from seamark.simulation.world.violations import InvariantViolated
 from seamark.storage import Log
 from seamark.wire.protocol.consumer_protocol import decode_assignment

@@ -13,9 +13,9 @@ from typing import Any
 from seamark.coordinator.commands import CommitOffsets
 from seamark.coordinator.replies import CommitReply, Reply
 from seamark.simulation.broker.broker import SimulatedBroker
+from seamark.simulation.world.connections import Request
 from seamark.simulation.world.deliveries import Deliveries
 from seamark.simulation.world.group_messages import READERS, refusal
-from seamark.simulation.world.requests import Request
 from seamark.simulation.world.topic_logs import PartitionRecords, TopicLogs
 from seamark.simulation.world.wire_network import WireNetwork, WireRequest
 from seamark.topic_partition import TopicPartition

@@ -25,8 +25,9 @@ from seamark.coordinator.commands import (
 )
 from seamark.coordinator.replies import Reply
 from seamark.simulation.members.clients import Client, Member
+from seamark.simulation.world.connections import Connection
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.network import Connection, Network
+from seamark.simulation.world.network import Network
 
 
 class Bystander(Client):

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
+from seamark.simulation.world.connections import Connection
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.network import Connection, Network
+from seamark.simulation.world.network import Network
 
 
 class Member(Protocol):

@@ -33,8 +33,9 @@ from seamark.coordinator.replies import (
     SyncReply,
 )
 from seamark.simulation.members.clients import Client
+from seamark.simulation.world.connections import Connection
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.network import Connection, Network
+from seamark.simulation.world.network import Network
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import (
     Assignment,

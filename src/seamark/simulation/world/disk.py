@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 
 from seamark.storage.errors import DiskFull, MissingFile, StorageFailed
-from seamark.storage.filesystem import Bytes
+from seamark.storage.files.filesystem import Bytes
 
 
 class Crashed(BaseException):
@@ -112,7 +112,7 @@ class SimulatedFile:
 
 
 class SimulatedDisk:
-    """Implements ``seamark.storage.filesystem.Filesystem``."""
+    """Implements ``seamark.storage.files.filesystem.Filesystem``."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

@@ -8,54 +8,13 @@ for its reply.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
+from seamark.simulation.world.connections import Connection, Peer, Request
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.requests import Request
 from seamark.simulation.world.transcript import Event
-
-
-class Peer(Protocol):
-    """The client's end of a connection."""
-
-    name: str
-
-    def on_reply(self, connection: Connection, correlation: int, command: Command, reply: Reply) -> None: ...
-
-    def on_disconnect(self, connection: Connection) -> None: ...
-
-
-class Connection:
-    """One TCP stream. ``waiting`` are its requests at the broker: replies leave in their order."""
-
-    __slots__ = (
-        "broker_life",
-        "is_open",
-        "is_stalled",
-        "next_correlation",
-        "node",
-        "node_life",
-        "peer",
-        "to_broker_ms",
-        "to_peer_ms",
-        "waiting",
-    )
-
-    def __init__(self, peer: Peer, broker_life: int, node: int = 0, node_life: int = 0) -> None:
-        self.peer = peer
-        self.broker_life = broker_life
-        self.node = node
-        self.node_life = node_life
-        self.is_open = True
-        self.is_stalled = False
-        self.next_correlation = 0
-        self.to_broker_ms = 0
-        self.to_peer_ms = 0
-        self.waiting: deque[Request] = deque()
 
 
 class Nobody:

@@ -17,7 +17,7 @@ from seamark.client.net.negotiation import BrokerVersions, hello, next_hello_ver
 from seamark.client.requests import ByVersion, Request
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
-from seamark.simulation.world.network import Connection
+from seamark.simulation.world.connections import Connection
 from seamark.simulation.world.process_clock import ProcessClock
 from seamark.simulation.world.wire_network import WireNetwork
 from seamark.wire.protocol.frames import decode_response, encode_request

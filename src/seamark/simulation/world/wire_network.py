@@ -13,9 +13,9 @@ from typing import Protocol
 
 from seamark.coordinator.commands import Command, Heartbeat
 from seamark.coordinator.replies import Reply
+from seamark.simulation.world.connections import Connection, Peer, Request
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.network import Connection, Network, Peer
-from seamark.simulation.world.requests import Request
+from seamark.simulation.world.network import Network
 from seamark.simulation.world.transcript import Event
 from seamark.wire.protocol.frames import encode_response
 from seamark.wire.schema.schema import Message

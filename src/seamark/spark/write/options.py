@@ -9,13 +9,13 @@ are not written. The option ``topic`` wins over the column, as in Spark's sink.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from seamark.client.config.config import ProducerConfig
 from seamark.errors import HIDDEN, ConfigError, UsageError
 from seamark.spark.option_names import TAKEN as READ_OPTIONS
+from seamark.suggest import did_you_mean
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 COLUMN_TYPES = {
@@ -93,8 +93,7 @@ def _check_name(name: str) -> None:
     proper = {each.lower(): each for each in READ_OPTIONS}.get(name)
     if proper is not None:
         raise ConfigError(proper, HIDDEN, "is an option of reading, not of writing")
-    near = difflib.get_close_matches(name, [*TAKEN, "kafka.bootstrap.servers", "checkpointLocation"], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, [*TAKEN, "kafka.bootstrap.servers", "checkpointLocation"])
     raise ConfigError(name, HIDDEN, f"is not an option of this sink{hint}")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seamark.errors import BadChecksum, BadLength, BadValue, DecodeError, UsageError
+from seamark.wire.records import MAX_HEADERS_PER_RECORD, RecordSlices
 from seamark.wire.records.compression import Codec, decompress
 from seamark.wire.records.control_markers import decode_control_marker
 from seamark.wire.records.crc32c import crc32c
@@ -34,7 +35,6 @@ from seamark.wire.records.record_batch import (
     read_header,
     scan_batches,
 )
-from seamark.wire.records.record_reader import MAX_HEADERS_PER_RECORD, RecordSlices
 
 # Arrow's binary and string columns count bytes in an int32.
 MAX_ROW_BYTES = INT32_MAX

@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 
 from seamark.errors import ConfigError, MissingExtra, UsageError
 from seamark.wire.columns.batches import Selection
+from seamark.wire.records import MAX_HEADERS_PER_RECORD
 from seamark.wire.records.record_batch import INT64_MAX
-from seamark.wire.records.record_reader import MAX_HEADERS_PER_RECORD
 
 try:
     import pyarrow as pa

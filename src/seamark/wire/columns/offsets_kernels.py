@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import register_jitable
 
 from seamark.wire.columns import kernels as column_kernels
-from seamark.wire.offsets.offset_commit_records import LARGEST_PARTITION
+from seamark.wire.offsets.records import LARGEST_PARTITION
 
 byte_at: Callable[[Any, int], int] = column_kernels.byte_at
 

@@ -13,25 +13,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seamark.errors import DecodeError
-from seamark.wire.offsets.group_records import (
+from seamark.wire.offsets.records import (
+    LARGEST_PARTITION,
     GroupMetadataValue,
     MemberMetadata,
+    OffsetCommitValue,
     decode_group_metadata_key,
     decode_group_metadata_value,
-    group_metadata_key,
-    group_metadata_value,
-)
-from seamark.wire.offsets.offset_commit_records import (
-    LARGEST_PARTITION,
-    OffsetCommitValue,
     decode_offset_commit_key,
     decode_offset_commit_value,
+    group_metadata_key,
+    group_metadata_value,
     offset_commit_key,
     offset_commit_value,
 )
-from seamark.wire.schema.codec import decode_from
+from seamark.wire.schema.codec import VERSION_BYTES, decode_from, version_of
 from seamark.wire.schema.schema import Message, field, string
-from seamark.wire.schema.versioned import VERSION_BYTES, version_of
 
 __all__ = [
     "NEWER_RECORDS",

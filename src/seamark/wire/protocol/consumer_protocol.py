@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from seamark.errors import UnknownVersion
-from seamark.wire.schema.codec import decode_from
+from seamark.wire.schema.codec import VERSION_BYTES, decode_from, encode_versioned, version_of
 from seamark.wire.schema.schema import Message, Struct, array, bytes_, field, int32, string
-from seamark.wire.schema.versioned import VERSION_BYTES, encode_versioned, version_of
 
 NEWEST_VERSION = 3
 

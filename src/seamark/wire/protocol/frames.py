@@ -3,6 +3,11 @@
 ``FrameParser`` is fed with whatever arrived and gives the complete frames. The announced length is checked before a
 byte of the body is kept, so a peer cannot make it reserve memory by announcing a large frame; and what it holds back is
 never more than one incomplete frame.
+
+In front of every request and response stands a header: which API, which version, whose answer this is (A12, A14). It
+has versions of its own, fixed by the message behind it. Two rules are Kafka's exceptions: an ApiVersions response
+always has header version 0, since the client cannot know yet what the broker speaks, and the client id is never
+written compactly, so that any broker can log it. Header version 0 is ControlledShutdown 0 alone.
 """
 
 from __future__ import annotations
@@ -12,9 +17,8 @@ from typing import TypeVar
 
 from seamark.errors import BadLength, TrailingBytes
 from seamark.wire.protocol.apis import api
-from seamark.wire.protocol.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from seamark.wire.schema.codec import MAX_ELEMENTS, decode_from, encode_into
-from seamark.wire.schema.schema import Message
+from seamark.wire.schema.schema import Message, field, int16, int32, string
 
 M = TypeVar("M", bound=Message)
 
@@ -24,6 +28,30 @@ MAX_FRAME_BYTES = 104_857_600
 _LENGTH = struct.Struct(">i")
 # Copying frames up to here costs less than what a view costs whoever reads it.
 _VIEW_ABOVE = 1 << 16
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+
+
+class RequestHeader(Message, versions="0-2", flexible="2+"):
+    request_api_key: int = field(int16)
+    request_api_version: int = field(int16)
+    correlation_id: int = field(int32)
+    client_id: str | None = field(string, versions="1+", nullable="1+", flexible="none", ignorable=True)
+
+
+class ResponseHeader(Message, versions="0-1", flexible="1+"):
+    correlation_id: int = field(int32)
+
+
+def request_header_version(request: type[Message], version: int) -> int:
+    if version in request.flexible:
+        return 2
+    return 0 if request.api_key == CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def response_header_version(response: type[Message], version: int) -> int:
+    return 1 if version in response.flexible and response.api_key != API_VERSIONS else 0
 
 
 class FrameParser:

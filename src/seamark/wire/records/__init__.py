@@ -13,13 +13,8 @@ from __future__ import annotations
 from seamark.wire.records.compression import DEFAULT_MAX_DECOMPRESSED, Codec
 from seamark.wire.records.control_markers import ControlMarker, decode_control_marker, encode_control_marker
 from seamark.wire.records.record_batch import BatchHeader, Record, check_crc, read_header, scan_batches
-from seamark.wire.records.record_reader import (
-    MAX_HEADERS_PER_RECORD,
-    RecordSlices,
-    decode_batch,
-    decode_records,
-    read_records,
-)
+from seamark.wire.records.record_cursor import MAX_HEADERS_PER_RECORD
+from seamark.wire.records.record_reader import RecordSlices, decode_batch, decode_records, read_records
 from seamark.wire.records.record_writer import encode_batch, rebase, restamp
 
 __all__ = [

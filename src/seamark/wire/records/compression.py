@@ -66,14 +66,14 @@ def load_codecs() -> None:
     import cramjam  # noqa: F401
 
 
-def compress(codec: Codec | int, data: bytes | memoryview) -> bytes:
-    """Return ``data`` as Kafka's clients expect it under ``codec``."""
+def compress(codec: Codec | int, data: bytes | memoryview, level: int | None = None) -> bytes:
+    """Return ``data`` as Kafka's clients expect it under ``codec``; ``level`` is for gzip and zstd alone."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
         import zlib
 
-        return zlib.compress(data, wbits=_ZLIB_WITH_GZIP_HEADER)
+        return zlib.compress(data, -1 if level is None else level, _ZLIB_WITH_GZIP_HEADER)
     if codec == Codec.SNAPPY:
         return _compress_snappy(memoryview(data))
     if codec == Codec.LZ4:
@@ -81,7 +81,7 @@ def compress(codec: Codec | int, data: bytes | memoryview) -> bytes:
     if codec == Codec.ZSTD:
         import cramjam
 
-        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
     raise EncodeError("codec", codec, "it is none of Kafka's compression codecs")
 
 

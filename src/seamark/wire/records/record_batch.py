@@ -42,6 +42,10 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
 HEADER = Struct(">qiibIhiqqqhii")
+# Of the same: base offset, batch length, attributes, last offset delta and record count.
+OFFSETS_AND_COUNT = Struct(">qi9xhi30xi")
+# Base offset, batch length, last offset delta and largest timestamp.
+OFFSETS_AND_TIME = Struct(">qi11xi8xq")
 _LENGTH_AND_MAGIC = Struct(">iib")
 # Length, attributes, two deltas, two lengths and the header count: a byte each at least.
 SMALLEST_RECORD_BYTES = 7
@@ -281,3 +285,22 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     computed = crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
     if computed != header.crc:
         raise BadChecksum("crc", position + CRC_POSITION, f"stored {header.crc:#010x}, computed {computed:#010x}")
+
+
+def last_whole_batch(buffer: Buffer) -> tuple[int, int]:
+    """Return the offset behind the last whole batch, -1 if there is none, and the byte behind it.
+
+    Looks at lengths only; what is unsound ends the walk.
+    """
+    position, last, end = 0, -1, len(buffer)
+    unpack = OFFSETS_AND_TIME.unpack_from
+    while end - position >= HEADER_BYTES:
+        length = unpack(buffer, position)[1]
+        behind = position + LENGTH_OVERHEAD + length
+        if behind > end or length < HEADER_BYTES - LENGTH_OVERHEAD:
+            break
+        last, position = position, behind
+    if last < 0:
+        return -1, 0
+    base_offset, _, delta, _ = unpack(buffer, last)
+    return base_offset + delta + 1, position

@@ -36,7 +36,7 @@ from seamark.wire.records.record_batch import (
 )
 from seamark.wire.records.varints import encode_varint, small_varints
 
-_BEFORE_CRC = Struct(">qiib")
+_BEFORE_ATTRIBUTES = Struct(">qiibI")
 _CRC = Struct(">I")
 _FROM_ATTRIBUTES = Struct(">hiqqqhii")
 _BASE_OFFSET = Struct(">q")
@@ -93,11 +93,12 @@ def encode_batch(
         | (CONTROL if is_control else 0)
         | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
-    batch_length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-    if batch_length > INT32_MAX - LENGTH_OVERHEAD:
-        raise OutOfRange("batch_length", batch_length, "a batch is smaller than 2 GiB")
+    if len(content) > INT32_MAX - HEADER_BYTES:
+        size = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
+        raise OutOfRange("batch_length", size, "a batch is smaller than 2 GiB")
     try:
-        fixed = _FROM_ATTRIBUTES.pack(
+        return frame_batch(
+            content,
             attributes,
             last - first,
             base_timestamp,
@@ -106,8 +107,9 @@ def encode_batch(
             producer_epoch,
             base_sequence,
             len(records),
+            first,
+            partition_leader_epoch,
         )
-        start = _BEFORE_CRC.pack(first, batch_length, partition_leader_epoch, MAGIC)
     except struct_error:
         raise _out_of_range(
             ("base_offset", first, 64),
@@ -118,8 +120,36 @@ def encode_batch(
             ("producer_epoch", producer_epoch, 16),
             ("base_sequence", base_sequence, 32),
         ) from None
-    covered = fixed + content
-    return start + _CRC.pack(crc32c(covered)) + covered
+
+
+def frame_batch(
+    content: bytes,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytes:
+    """Return the batch with the records in ``content``, which are compressed already if ``attributes`` say so."""
+    covered = _FROM_ATTRIBUTES.pack(
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
+    crc = crc32c(content, crc32c(covered))
+    before = _BEFORE_ATTRIBUTES.pack(base_offset, length, partition_leader_epoch, MAGIC, crc)
+    return b"".join((before, covered, content))
 
 
 def rebase(batch: Buffer, base_offset: int, partition_leader_epoch: int) -> bytes:
@@ -145,23 +175,19 @@ def replace_records(
     attributes: int,
 ) -> bytes:
     """Return the batch of ``header`` with other records: ``content``, as it is before it is compressed."""
-    content = compress(header.codec, content)
-    covered = (
-        _FROM_ATTRIBUTES.pack(
-            attributes,
-            header.last_offset_delta,
-            base_timestamp_ms,
-            max_timestamp_ms,
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            record_count,
-        )
-        + content
+    return frame_batch(
+        compress(header.codec, content),
+        attributes,
+        header.last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        record_count,
+        header.base_offset,
+        header.partition_leader_epoch,
     )
-    length = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-    start = _BEFORE_CRC.pack(header.base_offset, length, header.partition_leader_epoch, MAGIC)
-    return start + _CRC.pack(crc32c(covered)) + covered
 
 
 def restamp(batch: Buffer, append_time_ms: int) -> bytes:
@@ -177,6 +203,12 @@ def restamp(batch: Buffer, append_time_ms: int) -> bytes:
     covered = memoryview(rewritten)[ATTRIBUTES_POSITION : header.size_bytes]
     _CRC.pack_into(rewritten, CRC_POSITION, crc32c(covered))
     return bytes(rewritten)
+
+
+def restamped_start(attributes: int, timestamp_delta: int, bytes_behind: int) -> bytes:
+    """Return a record up to its offset delta, with another timestamp delta; ``bytes_behind`` it has from there on."""
+    stamp = encode_varint(timestamp_delta)
+    return encode_varint(1 + len(stamp) + bytes_behind) + bytes((attributes,)) + stamp
 
 
 def _out_of_range(*fields: tuple[str, object, int]) -> EncodeError:
@@ -234,7 +266,7 @@ def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp:
                     body += (small[size] if size < small_count else encode_varint(size)) + content
         except TypeError:
             raise _not_bytes(record) from None
-        body += _encode_headers(record.headers) if record.headers else b"\x00"
+        body += encode_headers(record.headers) if record.headers else b"\x00"
         size = len(body)
         append(small[size] if size < small_count else encode_varint(size))
         append(body)
@@ -246,7 +278,8 @@ def _not_bytes(record: Record) -> EncodeError:
     return EncodeError(field, getattr(record, field), "it must be bytes or None")
 
 
-def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """Return the headers of a record with their count."""
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         if key is None:

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from seamark.errors import EncodeError, OutOfRange, TrailingBytes, UnknownVersion
+from seamark.errors import EncodeError, OutOfRange, TrailingBytes, Truncated, UnknownVersion
 from seamark.wire.schema.compile_decoder import decoder_source
 from seamark.wire.schema.compile_encoder import encoder_source
 from seamark.wire.schema.diagnose import explain
-from seamark.wire.schema.schema import Array, Message, Struct
+from seamark.wire.schema.structs import VersionedStruct
 
 # What one message may hold in all its arrays together. Kafka has no such limit; without one a 100 MB frame of empty
 # structs becomes gigabytes of objects. The largest clusters' metadata stays well below.
@@ -30,12 +30,16 @@ Encoder = Callable[[Any, Callable[[bytes], None]], None]
 # The same as a generator, which stops behind each element of an array
 EncoderInSteps = Callable[[Any, Callable[[bytes], None]], Iterator[None]]
 
-_decoders: dict[tuple[type[Message], int], Decoder] = {}
-_decoders_in_steps: dict[tuple[type[Message], int], DecoderInSteps] = {}
-_encoders: dict[tuple[type[Message], int], Encoder] = {}
-_encoders_in_steps: dict[tuple[type[Message], int], EncoderInSteps] = {}
+_decoders: dict[tuple[type[VersionedStruct], int], Decoder] = {}
+_decoders_in_steps: dict[tuple[type[VersionedStruct], int], DecoderInSteps] = {}
+_encoders: dict[tuple[type[VersionedStruct], int], Encoder] = {}
+_encoders_in_steps: dict[tuple[type[VersionedStruct], int], EncoderInSteps] = {}
 
-M = TypeVar("M", bound=Message)
+# Stored keys and values have their version in front.
+_VERSION = struct.Struct(">h")
+VERSION_BYTES = _VERSION.size
+
+M = TypeVar("M", bound=VersionedStruct)
 
 
 def decode(cls: type[M], buffer: bytes | memoryview, version: int, max_elements: int = MAX_ELEMENTS) -> M:
@@ -56,13 +60,13 @@ def decode_from(
     return result
 
 
-def encode(message: Message, version: int) -> bytes:
+def encode(message: VersionedStruct, version: int) -> bytes:
     pieces: list[bytes] = []
     encode_into(message, version, pieces.append)
     return b"".join(pieces)
 
 
-def encode_into(message: Message, version: int, append: Callable[[bytes], None]) -> None:
+def encode_into(message: VersionedStruct, version: int, append: Callable[[bytes], None]) -> None:
     """Hand the encoding to ``append`` piece by piece, so that a frame is joined once and not once per layer."""
     cls = type(message)
     run = _encoders.get((cls, version)) or encoder(cls, version)
@@ -74,7 +78,7 @@ def encode_into(message: Message, version: int, append: Callable[[bytes], None])
         raise explain(message, version, error) from None
 
 
-def encode_in_steps(message: Message, version: int, append: Callable[[bytes], None]) -> Iterator[None]:
+def encode_in_steps(message: VersionedStruct, version: int, append: Callable[[bytes], None]) -> Iterator[None]:
     """As ``encode_into``, a little with each step, for a message that is too long to be written at one go.
 
     An array may be anything that has a length and gives as many elements, such as ``lazily`` makes.
@@ -92,7 +96,7 @@ def encode_in_steps(message: Message, version: int, append: Callable[[bytes], No
         raise explain(message, version, error) from error
 
 
-def decoder(cls: type[Message], version: int) -> Decoder:
+def decoder(cls: type[VersionedStruct], version: int) -> Decoder:
     """The compiled decoder; hot paths keep it instead of asking each time."""
     found = _decoders.get((cls, version))
     if found is None:
@@ -103,19 +107,19 @@ def decoder(cls: type[Message], version: int) -> Decoder:
 
 
 def decode_in_steps(
-    cls: type[Message], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
-) -> Generator[None, None, Message]:
+    cls: type[M], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
+) -> Generator[None, None, M]:
     """As ``decode_from``, a little with each step, for a message that is too long to be read at one go."""
     found = _decoders_in_steps.get((cls, version))
     if found is None:
         source = decoder_source(cls, version, in_steps=True)
         found = _decoders_in_steps[cls, version] = _build(f"decode_{cls.__name__}_v{version}_in_steps", *source)
-    message: Message
+    message: M
     message, _ = yield from found(buffer, position, len(buffer), max_elements)
     return message
 
 
-def encoder(cls: type[Message], version: int) -> Encoder:
+def encoder(cls: type[VersionedStruct], version: int) -> Encoder:
     found = _encoders.get((cls, version))
     if found is None:
         if version not in cls.versions:
@@ -124,35 +128,34 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     return found
 
 
-def compile_constructor(cls: type[Struct]) -> None:
-    """Give ``cls`` its own keyword constructor, in place of the one that called this."""
-    names: dict[str, Any] = {"UNSET": _UNSET}
-    parameters, lines = [], []
-    for number, f in enumerate(cls.fields):
-        if isinstance(f.kind, Array) and f.default is not None:
-            parameters.append(f"{f.name}=UNSET")
-            lines.append(f"    self.{f.name} = [] if {f.name} is UNSET else {f.name}")
-        elif isinstance(f.default, type):
-            names[f"make{number}"] = f.default
-            parameters.append(f"{f.name}=UNSET")
-            lines.append(f"    self.{f.name} = make{number}() if {f.name} is UNSET else {f.name}")
-        else:
-            names[f"default{number}"] = f.default
-            parameters.append(f"{f.name}=default{number}")
-            lines.append(f"    self.{f.name} = {f.name}")
-    head = f"def __init__(self, *, {''.join(p + ', ' for p in parameters)}unknown_tags=()):"
-    source = "\n".join([head, *lines, "    self.unknown_tags = unknown_tags"])
-    cls.__init__ = _build("__init__", source, names)  # type: ignore[method-assign]
+def encode_versioned(message: VersionedStruct, version: int) -> bytes:
+    """A stored key or value: the message with its 16-bit version in front."""
+    pieces: list[bytes] = []
+    # The encoder knows the allowed versions, so it runs before the version is packed.
+    encode_into(message, version, pieces.append)
+    return _VERSION.pack(version) + b"".join(pieces)
 
 
-_UNSET = object()
+def decode_versioned(cls: type[M], stored: bytes | memoryview) -> tuple[M, int]:
+    """The message that fills ``stored`` exactly behind its version, and that version."""
+    version = version_of(stored, cls.__name__)
+    if version not in cls.versions:
+        raise UnknownVersion(f"{cls.__name__}.version", 0, f"version {version} is not one of {cls.versions!r}")
+    message, position = decode_from(cls, stored, VERSION_BYTES, version)
+    if position != len(stored):
+        raise TrailingBytes(cls.__name__, position, f"{len(stored) - position} bytes are left over behind the message")
+    return message, version
+
+
+def version_of(stored: bytes | memoryview, name: str) -> int:
+    """The number in front; ``name`` says in the error what is too short to have one."""
+    if len(stored) < VERSION_BYTES:
+        raise Truncated(f"{name}.version", 0, f"needs {VERSION_BYTES} bytes, {len(stored)} are left")
+    version: int = _VERSION.unpack_from(stored)[0]
+    return version
 
 
 def _build(name: str, source: str, names: dict[str, Any]) -> Any:
     """Run generated source that defines one function; nothing in it comes from outside this package."""
-    code = compile(source, f"<seamark {name}>", "exec")
-    exec(code, names)  # noqa: S102
-    for value in (names.get("decode"), names.get("encode"), names.get(name)):
-        if callable(value):
-            return value
-    raise AssertionError(name)
+    exec(compile(source, f"<seamark {name}>", "exec"), names)  # noqa: S102
+    return names.get("decode") or names["encode"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from seamark.errors import BadLength, BadText, BadValue, Truncated
 from seamark.wire.schema import primitives
-from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Struct, Variable
+from seamark.wire.schema.structs import Array, Field, Fixed, Kind, Struct, Variable, VersionedStruct
 
 _FAULTS = {
     "BadLength": BadLength,
@@ -32,7 +32,7 @@ _FAULTS = {
 }
 
 
-def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
+def decoder_source(cls: type[VersionedStruct], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """Source defining ``decode(buffer, position, end, left)``, and the names it uses.
 
     ``in_steps`` makes it a generator that stops behind each element of each array and behind each tagged field.

@@ -2,7 +2,7 @@
 
 The mirror of ``compile_decoder``: nested structs inline, adjacent fixed-width fields and the length behind them in one
 ``struct`` call. The generated code does not look for wrong values: ``struct`` and Python refuse them, and
-``encode_faults`` then finds out which field it was, so that good messages pay nothing for the search.
+``diagnose`` then finds out which field it was, so that good messages pay nothing for the search.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from seamark.errors import OutOfRange
 from seamark.wire.schema import primitives
-from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Struct, StructMeta, Variable
+from seamark.wire.schema.structs import Array, Field, Fixed, Kind, Struct, StructMeta, Variable, VersionedStruct
 
 
-def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
+def encoder_source(cls: type[VersionedStruct], version: int, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
     """Source defining ``encode(message, append)``, and the names it uses.
 
     ``in_steps`` makes it a generator that stops behind each element of each array that is written in a loop.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from seamark.errors import EncodeError, NotNullable, OutOfRange
-from seamark.wire.schema.schema import Array, Field, Fixed, Kind, Message, Variable
+from seamark.wire.schema.structs import Array, Field, Fixed, Kind, Variable, VersionedStruct
 
 
-def explain(message: Message, version: int, error: Exception) -> EncodeError:
+def explain(message: VersionedStruct, version: int, error: Exception) -> EncodeError:
     """The error for the first bad field; ``error`` is what the encoder stumbled over."""
     found = _in_struct(message, version, type(message).__name__)
     return found or EncodeError(type(message).__name__, message, f"cannot be written: {error}")

@@ -9,8 +9,8 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, ApiVersionsResponseApi
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "ApiVersions"
 VERSIONS = "0-4"
@@ -19,7 +19,7 @@ VERSIONS = "0-4"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+def handle(node: Services, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):

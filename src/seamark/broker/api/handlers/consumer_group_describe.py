@@ -22,8 +22,8 @@ from seamark.wire.protocol.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "ConsumerGroupDescribe"
 VERSIONS = "0-1"
@@ -31,7 +31,9 @@ VERSIONS = "0-1"
 HAS_LONG_ANSWERS = True
 
 
-def handle(node: Node, request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
+def handle(
+    node: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
     denied: list[DescribedGroup] = []
     allowed: list[str | None] = []
     for group_id in dict.fromkeys(request.group_ids):

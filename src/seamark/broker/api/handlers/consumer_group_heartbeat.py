@@ -14,8 +14,8 @@ from seamark.wire.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "ConsumerGroupHeartbeat"
 VERSIONS = "0-1"
@@ -24,7 +24,7 @@ NOT_SERVED = "This broker serves group.protocol=classic only."
 
 
 def handle(
-    node: Node,  # noqa: ARG001
+    node: Services,  # noqa: ARG001
     request: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
 ) -> ConsumerGroupHeartbeatResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
-from seamark.broker.security.acl_rules import Acl, PatternType, PermissionType
+from seamark.broker.security.acl import Acl, PatternType, PermissionType
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -17,14 +17,14 @@ from seamark.wire.protocol.messages.create_acls import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "CreateAcls"
 VERSIONS = "1-3"
 
 
-def handle(node: Node, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+def handle(node: Services, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     if not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return _all(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     if node.security.acls is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges, check_room, plan_partitions
 from seamark.broker.cluster.cluster import require_topic
-from seamark.broker.net.refusals import RequestRefused
 from seamark.broker.net.slices import lazily
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -20,15 +20,15 @@ from seamark.wire.protocol.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.cluster.topics import Topic
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "CreatePartitions"
 VERSIONS = "0-3"
 
 
-def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+def handle(node: Services, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, RequestRefused | None] = {}
     plans: list[tuple[Topic, list[list[int]]]] = []
@@ -63,7 +63,7 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
 
 
 def _plan(
-    node: Node, wanted: CreatePartitionsRequestTopic, context: RequestContext, *, is_repeated: bool
+    node: Services, wanted: CreatePartitionsRequestTopic, context: RequestContext, *, is_repeated: bool
 ) -> tuple[Topic, list[list[int]]]:
     if is_repeated:
         raise RequestRefused(ErrorCode.INVALID_REQUEST, "the topic is named more than once")

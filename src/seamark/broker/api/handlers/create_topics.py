@@ -14,10 +14,10 @@ from seamark.broker.api.topic_rules import (
     create_planned,
     plan_topic,
 )
-from seamark.broker.cluster.topic_configs import TOPIC_KEYS, effective
 from seamark.broker.cluster.topics import metric_name
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.config.topic_configs import TOPIC_KEYS, effective
 from seamark.broker.net.slices import lazily
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -30,8 +30,8 @@ from seamark.wire.protocol.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "CreateTopics"
 VERSIONS = "2-7"
@@ -39,7 +39,7 @@ HAS_LONG_ANSWERS = True
 DETAILS_SINCE = 5
 
 
-def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+def handle(node: Services, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)
     may_create_any = context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     outcomes: dict[str, TopicPlan | RequestRefused] = {}
@@ -98,7 +98,7 @@ def _check_right(wanted: CreateTopicsRequestTopic, context: RequestContext) -> N
         raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not create it")
 
 
-def _plan(node: Node, wanted: CreateTopicsRequestTopic, beside: dict[str, str]) -> TopicPlan:
+def _plan(node: Services, wanted: CreateTopicsRequestTopic, beside: dict[str, str]) -> TopicPlan:
     return plan_topic(
         node.cluster,
         wanted.name,
@@ -110,7 +110,7 @@ def _plan(node: Node, wanted: CreateTopicsRequestTopic, beside: dict[str, str]) 
     )
 
 
-def _made(node: Node, plan: TopicPlan, topic_id: bytes, context: RequestContext) -> CreateTopicsResponseTopic:
+def _made(node: Services, plan: TopicPlan, topic_id: bytes, context: RequestContext) -> CreateTopicsResponseTopic:
     answer = CreateTopicsResponseTopic(name=plan.name, topic_id=topic_id, error_message=None, configs=[])
     if context.version >= DETAILS_SINCE:
         if context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
@@ -122,7 +122,7 @@ def _made(node: Node, plan: TopicPlan, topic_id: bytes, context: RequestContext)
     return answer
 
 
-def _configs(node: Node, plan: TopicPlan) -> list[CreateTopicsResponseConfig]:
+def _configs(node: Services, plan: TopicPlan) -> list[CreateTopicsResponseConfig]:
     shown = []
     for key in TOPIC_KEYS.values():
         found = effective(key, plan.configs, node.settings)

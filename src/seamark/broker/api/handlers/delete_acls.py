@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl_filters import AclFilter
-from seamark.broker.security.acl_rules import Acl
+from seamark.broker.security.acl import Acl, AclFilter
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.counts import number_text
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -24,8 +23,8 @@ from seamark.wire.protocol.messages.delete_acls import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DeleteAcls"
 VERSIONS = "1-3"
@@ -40,7 +39,7 @@ _MOST_RULES_LOOKED_AT = 100_000
 _TOO_MUCH = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer of them at once."
 
 
-def handle(node: Node, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     if not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return _all(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     acls = node.security.acls

@@ -17,8 +17,8 @@ from seamark.wire.protocol.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DeleteGroups"
 VERSIONS = "0-2"
@@ -28,7 +28,7 @@ Result = tuple[str | None, ErrorCode]
 
 
 def handle(
-    node: Node, request: DeleteGroupsRequest, context: RequestContext
+    node: Services, request: DeleteGroupsRequest, context: RequestContext
 ) -> Generator[None, None, DeleteGroupsResponse | None]:
     allowed: list[str | None] = []
     denied: list[Result] = []
@@ -57,7 +57,7 @@ class _Deletion:
         self._denied = denied
         self._context = context
 
-    def steps(self, node: Node) -> Generator[None]:
+    def steps(self, node: Services) -> Generator[None]:
         for part in self._parts:
             node.groups.submit(commands.DeleteGroups(part), self)
             yield

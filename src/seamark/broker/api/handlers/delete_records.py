@@ -23,8 +23,8 @@ from seamark.wire.protocol.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DeleteRecords"
 VERSIONS = "0-2"
@@ -32,7 +32,7 @@ HAS_LONG_ANSWERS = True
 HIGH_WATERMARK = -1
 
 
-def handle(node: Node, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+def handle(node: Services, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
@@ -46,7 +46,7 @@ def handle(node: Node, request: DeleteRecordsRequest, context: RequestContext) -
 
 
 def _delete_before(
-    node: Node, context: RequestContext, name: str, wanted: tuple[int, int]
+    node: Services, context: RequestContext, name: str, wanted: tuple[int, int]
 ) -> DeleteRecordsResponsePartition:
     index, offset = wanted
     partition = node.cluster.partition(name, index)
@@ -58,7 +58,7 @@ def _delete_before(
     return answer
 
 
-def _refusal(node: Node, name: str, partition: Partition | None, context: RequestContext) -> ErrorCode:
+def _refusal(node: Services, name: str, partition: Partition | None, context: RequestContext) -> ErrorCode:
     if not context.may(Operation.DELETE, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if partition is None:
@@ -71,7 +71,7 @@ def _refusal(node: Node, name: str, partition: Partition | None, context: Reques
     return ErrorCode.NONE if partition.topic.config.is_deleted_by_age else ErrorCode.POLICY_VIOLATION
 
 
-def _delete(node: Node, partition: Partition, offset: int, answer: DeleteRecordsResponsePartition) -> None:
+def _delete(node: Services, partition: Partition, offset: int, answer: DeleteRecordsResponsePartition) -> None:
     if offset == HIGH_WATERMARK:
         offset = partition.high_watermark
     if not 0 <= offset <= partition.high_watermark:
@@ -83,7 +83,7 @@ def _delete(node: Node, partition: Partition, offset: int, answer: DeleteRecords
     try:
         answer.low_watermark = partition.log.delete_records_before(offset)
     except LogError as error:
-        node.server.note_storage_failure(partition, error)
+        node.note_storage_failure(partition, error)
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
     partition.epochs.forget_before(partition.log_start)

@@ -19,9 +19,9 @@ from seamark.wire.protocol.messages.delete_topics import (
 from seamark.wire.schema.schema import ZERO_UUID
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.cluster.topics import Topic
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DeleteTopics"
 VERSIONS = "1-6"
@@ -29,7 +29,7 @@ IDS_SINCE = 6
 DISABLED_SINCE = 3
 
 
-def handle(node: Node, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+def handle(node: Services, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     if not node.settings["delete.topic.enable"]:
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         return refuse(request, context.version, code)
@@ -77,7 +77,9 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicsRequ
     return [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
 
 
-def _find(node: Node, wanted: DeleteTopicsRequestTopic, context: RequestContext) -> Topic | DeleteTopicsResponseTopic:
+def _find(
+    node: Services, wanted: DeleteTopicsRequestTopic, context: RequestContext
+) -> Topic | DeleteTopicsResponseTopic:
     """The topic that is to go, or the answer why it is not."""
     cluster = node.cluster
     by_id = wanted.name is None
@@ -96,7 +98,7 @@ def _find(node: Node, wanted: DeleteTopicsRequestTopic, context: RequestContext)
     return topic
 
 
-def _delete(node: Node, doomed: list[Topic]) -> tuple[ErrorCode, str | None]:
+def _delete(node: Services, doomed: list[Topic]) -> tuple[ErrorCode, str | None]:
     """Remove topics that are there, all or none."""
     if doomed:
         try:

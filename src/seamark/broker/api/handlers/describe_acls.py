@@ -6,8 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl_filters import AclFilter
-from seamark.broker.security.acl_rules import Acl, PatternType
+from seamark.broker.security.acl import Acl, AclFilter, PatternType
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_acls import (
@@ -18,15 +17,15 @@ from seamark.wire.protocol.messages.describe_acls import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DescribeAcls"
 VERSIONS = "1-3"
 HAS_LONG_ANSWERS = True
 
 
-def handle(node: Node, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(node: Services, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     acls = node.security.acls

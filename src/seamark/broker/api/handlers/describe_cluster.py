@@ -13,15 +13,15 @@ from seamark.wire.protocol.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DescribeCluster"
 VERSIONS = "0-2"
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(node: Node, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+def handle(node: Services, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         code = (
             ErrorCode.MISMATCHED_ENDPOINT_TYPE

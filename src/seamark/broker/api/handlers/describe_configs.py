@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.broker.api.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, broker_named
 from seamark.broker.cluster.cluster import require_topic
-from seamark.broker.cluster.topic_configs import (
+from seamark.broker.cluster.topics import check_name
+from seamark.broker.config.key import ConfigKey
+from seamark.broker.config.table import SERVED
+from seamark.broker.config.topic_configs import (
     DEFAULT_SOURCE,
     DYNAMIC_DEFAULT_SOURCE,
     TOPIC_KEYS,
@@ -19,11 +22,8 @@ from seamark.broker.cluster.topic_configs import (
     effective,
     sources,
 )
-from seamark.broker.cluster.topics import check_name
-from seamark.broker.config.key import ConfigKey
-from seamark.broker.config.table import SERVED
-from seamark.broker.net.refusals import RequestRefused
 from seamark.broker.net.slices import lazily
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_configs import (
@@ -36,15 +36,15 @@ from seamark.wire.protocol.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DescribeConfigs"
 VERSIONS = "1-4"
 HAS_LONG_ANSWERS = True
 
 
-def handle(node: Node, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+def handle(node: Services, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     # A resource has hundreds of times the bytes of its name: one that is named again is not described again.
     resources = {(each.resource_type, each.resource_name): each for each in request.resources}.values()
     return DescribeConfigsResponse(
@@ -53,7 +53,7 @@ def handle(node: Node, request: DescribeConfigsRequest, context: RequestContext)
 
 
 def _result(
-    node: Node, context: RequestContext, with_synonyms: bool, resource: DescribeConfigsRequestResource
+    node: Services, context: RequestContext, with_synonyms: bool, resource: DescribeConfigsRequestResource
 ) -> DescribeConfigsResponseResult:
     result = DescribeConfigsResponseResult(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -73,7 +73,7 @@ def _result(
 
 
 def _configs(
-    node: Node, resource: DescribeConfigsRequestResource, context: RequestContext
+    node: Services, resource: DescribeConfigsRequestResource, context: RequestContext
 ) -> list[DescribeConfigsResponseConfig]:
     if resource.resource_type == TOPIC_RESOURCE:
         return _topic_configs(node, resource, context)
@@ -83,7 +83,7 @@ def _configs(
 
 
 def _topic_configs(
-    node: Node, resource: DescribeConfigsRequestResource, context: RequestContext
+    node: Services, resource: DescribeConfigsRequestResource, context: RequestContext
 ) -> list[DescribeConfigsResponseConfig]:
     name = resource.resource_name
     if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
@@ -99,7 +99,7 @@ def _topic_configs(
 
 
 def _broker_configs(
-    node: Node, resource: DescribeConfigsRequestResource, context: RequestContext
+    node: Services, resource: DescribeConfigsRequestResource, context: RequestContext
 ) -> list[DescribeConfigsResponseConfig]:
     if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise RequestRefused(

@@ -21,8 +21,8 @@ from seamark.wire.protocol.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "DescribeGroups"
 VERSIONS = "0-6"
@@ -33,7 +33,7 @@ _GROUP_NOT_FOUND = 6
 
 
 def handle(
-    node: Node, request: DescribeGroupsRequest, context: RequestContext
+    node: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> Generator[None, None, DescribeGroupsResponse]:
     allowed: list[str | None] = []
     denied: list[DescribedGroup] = []

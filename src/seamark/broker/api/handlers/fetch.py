@@ -32,9 +32,9 @@ from seamark.wire.protocol.messages.fetch import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
+    from seamark.broker.clock import Timer
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
-    from seamark.broker.timers import Timer
 
 API = "Fetch"
 VERSIONS = "4-17"
@@ -55,7 +55,7 @@ _SESSION_ERRORS = frozenset(
 )
 
 
-def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchResponse | None:
+def handle(node: Services, request: FetchRequest, context: RequestContext) -> FetchResponse | None:
     version = context.version
     replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_SINCE else request.replica_id
     if replica_id >= 0:
@@ -124,7 +124,7 @@ class _Fetch:
 
     def __init__(
         self,
-        node: Node,
+        node: Services,
         request: FetchRequest,
         context: RequestContext,
         asked: list[FetchedPartition],
@@ -156,7 +156,7 @@ class _Fetch:
     def read_in_slices(self, done: Callable[[FetchRead], None]) -> Generator[None]:
         """Read, and hold what was read against other fetches, until the answer is with the connection."""
         read = FetchRead(self._max_bytes)
-        budget, context = self._node.server.fetch_budget, self._context
+        budget, context = self._node.fetch_budget, self._context
         context.on_end = self._let_go
         for each in list(self._wanted):
             read.shorten(budget.room(read.left))
@@ -171,7 +171,7 @@ class _Fetch:
         done(read)
 
     def _let_go(self) -> None:
-        self._node.server.fetch_budget.held_bytes -= self._held_bytes
+        self._node.fetch_budget.held_bytes -= self._held_bytes
         self._held_bytes = 0
 
     def begun(self, read: FetchRead) -> None:
@@ -210,7 +210,7 @@ class _Fetch:
         return self._session.partitions.values() if self._is_incremental and self._session else self._asked
 
     def _read(self) -> FetchRead:
-        room = self._node.server.fetch_budget.room(self._max_bytes)
+        room = self._node.fetch_budget.room(self._max_bytes)
         return self._reader.read(list(self._wanted), self._max_bytes, room)
 
     # -- as a waiter

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.broker.log.partition import NO_LEADER
-from seamark.broker.net.refusals import RequestRefused
 from seamark.broker.net.slices import lazily
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.counts import shortened
 from seamark.storage.errors import StorageFailed
@@ -26,8 +26,8 @@ from seamark.wire.protocol.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "FindCoordinator"
 VERSIONS = "0-6"
@@ -52,7 +52,7 @@ class Coordinator(NamedTuple):
 _NOT_AVAILABLE = Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, message="The coordinator is not available yet.")
 
 
-def handle(node: Node, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+def handle(node: Services, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     version = context.version
     if request.key_type not in (GROUP, TRANSACTION, SHARE):
         unknown = Coordinator(ErrorCode.INVALID_REQUEST, message=f"There is no key type {request.key_type}.")
@@ -62,7 +62,7 @@ def handle(node: Node, request: FindCoordinatorRequest, context: RequestContext)
     return _many(partial(find, node, context, request.key_type), request.coordinator_keys)
 
 
-def find(node: Node, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def find(node: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     """Return the coordinator of one key, or why there is none."""
     if key_type == TRANSACTION:
         return Coordinator(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message=NO_TRANSACTIONS)

@@ -11,14 +11,14 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "Heartbeat"
 VERSIONS = "0-4"
 
 
-def handle(node: Node, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse | None:
+def handle(node: Services, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse | None:
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     context.finish = _respond

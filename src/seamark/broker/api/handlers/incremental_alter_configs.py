@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from seamark.broker.api.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, broker_named
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.broker.cluster.cluster import require_topic
-from seamark.broker.cluster.topic_configs import effective, parse_topic_configs, topic_key
 from seamark.broker.config.key import ConfigKey, ConfigType
 from seamark.broker.config.table import SERVED
-from seamark.broker.net.refusals import RequestRefused
+from seamark.broker.config.topic_configs import effective, parse_topic_configs, topic_key
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.errors import ConfigError
 from seamark.storage.errors import StorageFailed
@@ -29,9 +29,9 @@ from seamark.wire.protocol.messages.incremental_alter_configs import (
 from seamark.wire.schema.primitives import MAX_STRING
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.cluster.topics import Topic
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "IncrementalAlterConfigs"
 VERSIONS = "0-1"
@@ -39,7 +39,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def handle(
-    node: Node, request: IncrementalAlterConfigsRequest, context: RequestContext
+    node: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     response = IncrementalAlterConfigsResponse()
@@ -75,7 +75,7 @@ class _Changes:
         self.broker: dict[bool, dict[str, Any]] = {}
         self.results: list[IncrementalAlterConfigsResponseResource] = []
 
-    def apply(self, node: Node) -> None:
+    def apply(self, node: Services) -> None:
         if not self.results:
             return
         try:
@@ -93,7 +93,7 @@ def _check_request(resource: IncrementalAlterConfigsRequestResource, *, is_repea
 
 
 def _alter(
-    node: Node, resource: IncrementalAlterConfigsRequestResource, context: RequestContext, changes: _Changes
+    node: Services, resource: IncrementalAlterConfigsRequestResource, context: RequestContext, changes: _Changes
 ) -> None:
     if resource.resource_type == TOPIC_RESOURCE:
         if not context.may(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
@@ -112,7 +112,7 @@ def _alter(
         )
 
 
-def _altered_topic(node: Node, resource: IncrementalAlterConfigsRequestResource) -> tuple[Topic, dict[str, Any]]:
+def _altered_topic(node: Services, resource: IncrementalAlterConfigsRequestResource) -> tuple[Topic, dict[str, Any]]:
     topic = require_topic(node.cluster, resource.resource_name)
     values: dict[str, Any] = dict(topic.config.own)
     for change in resource.configs:
@@ -125,7 +125,7 @@ def _altered_topic(node: Node, resource: IncrementalAlterConfigsRequestResource)
     return topic, values
 
 
-def _altered_broker(node: Node, resource: IncrementalAlterConfigsRequestResource) -> dict[str, Any]:
+def _altered_broker(node: Services, resource: IncrementalAlterConfigsRequestResource) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for change in resource.configs:
         key = SERVED.get(change.name)

@@ -12,14 +12,14 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "InitProducerId"
 VERSIONS = "0-5"
 
 
-def handle(node: Node, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+def handle(node: Services, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         code = (
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST

@@ -19,8 +19,8 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "JoinGroup"
 VERSIONS = "0-9"
@@ -31,7 +31,7 @@ _NULLABLE_PROTOCOL = 7
 _SKIP_ASSIGNMENT = 9
 
 
-def handle(node: Node, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | None:
+def handle(node: Services, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | None:
     version = context.version
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, version, ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -14,8 +14,8 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeaveGroupResponseMember
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "LeaveGroup"
 VERSIONS = "0-5"
@@ -24,7 +24,7 @@ _MEMBER_LIST = 3
 
 
 def handle(
-    node: Node, request: LeaveGroupRequest, context: RequestContext
+    node: Services, request: LeaveGroupRequest, context: RequestContext
 ) -> Generator[None, None, LeaveGroupResponse | None]:
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -13,15 +13,15 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse, ListGroupsResponseGroup
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "ListGroups"
 VERSIONS = "0-5"
 HAS_LONG_ANSWERS = True
 
 
-def handle(node: Node, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse | None:
+def handle(node: Services, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse | None:
     context.finish = partial(_respond, context)
     node.groups.submit(commands.ListGroups(request.states_filter, request.types_filter), context)
     return None

@@ -29,8 +29,8 @@ from seamark.wire.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "ListOffsets"
 VERSIONS = "1-10"
@@ -43,7 +43,7 @@ _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TI
 
 
 def handle(
-    node: Node, request: ListOffsetsRequest, context: RequestContext
+    node: Services, request: ListOffsetsRequest, context: RequestContext
 ) -> Generator[Wait | None, None, ListOffsetsResponse | None]:
     """Look up times, which may take long, and then answer."""
     looked_up: dict[tuple[str, int], ListOffsetsResponsePartition] = {}
@@ -66,7 +66,7 @@ def handle(
 
 
 def _response(
-    node: Node,
+    node: Services,
     request: ListOffsetsRequest,
     context: RequestContext,
     looked_up: dict[tuple[str, int], ListOffsetsResponsePartition],
@@ -98,7 +98,9 @@ def _response(
     return ListOffsetsResponse(topics=lazily(answer, request.topics))
 
 
-def _refusal(node: Node, partition: Partition | None, wanted: ListOffsetsRequestPartition, version: int) -> ErrorCode:
+def _refusal(
+    node: Services, partition: Partition | None, wanted: ListOffsetsRequestPartition, version: int
+) -> ErrorCode:
     if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, version + 1):
         return ErrorCode.UNSUPPORTED_VERSION
     if partition is None:
@@ -123,16 +125,16 @@ def _look_up(partition: Partition, timestamp_ms: int) -> ListOffsetsResponsePart
 
 
 def _look_up_time(
-    node: Node, partition: Partition, timestamp_ms: int
+    node: Services, partition: Partition, timestamp_ms: int
 ) -> Generator[Wait | None, None, ListOffsetsResponsePartition]:
     answer = ListOffsetsResponsePartition(partition_index=partition.index)
     if not partition.is_open:
         return answer
     steps = partition.log.timestamp_steps(None if timestamp_ms == MAX_TIMESTAMP else timestamp_ms)
     try:
-        found = yield from beside(node.server.reading_thread, steps)
+        found = yield from beside(node.reading_thread, steps)
     except LogError as error:
-        node.server.note_storage_failure(partition, error)
+        node.note_storage_failure(partition, error)
         is_damaged = isinstance(error, CorruptBatch | TornTail)
         answer.error_code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
         return answer

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from seamark.broker.api.topic_rules import MOST_MADE_BY_METADATA, check_new_name, create_automatically
 from seamark.broker.cluster.topics import INTERNAL_TOPICS, Topic, check_name
 from seamark.broker.log.partition import NO_LEADER, Partition
-from seamark.broker.net.refusals import RequestRefused
 from seamark.broker.net.slices import counted_lazily, lazily
+from seamark.broker.refusals import RequestRefused
 from seamark.broker.security.operations import (
     CLUSTER_NAME,
     OPERATIONS_NOT_ASKED,
@@ -37,8 +37,9 @@ from seamark.wire.protocol.messages.metadata import (
 from seamark.wire.schema.schema import ZERO_UUID
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
+    from seamark.broker.cluster.nodes import ClusterNode
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "Metadata"
 VERSIONS = "0-13"
@@ -48,7 +49,7 @@ _TOPICS_BY_ID = 12
 
 
 def handle(
-    node: Node, request: MetadataRequest, context: RequestContext
+    node: Services, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Generator[None, None, MetadataResponse]:
     wanted = request.topics
     if wanted is None or (context.version == 0 and not wanted):
@@ -59,7 +60,7 @@ def handle(
 
 
 def _describe_all(
-    node: Node, request: MetadataRequest, context: RequestContext
+    node: Services, request: MetadataRequest, context: RequestContext
 ) -> Generator[None, None, MetadataResponse]:
     visible = list(node.cluster.topics.values())
     if not context.connection.session.is_unrestricted:
@@ -72,7 +73,7 @@ def _describe_all(
 
 
 def _describe_named(
-    node: Node, request: MetadataRequest, context: RequestContext, wanted: list[MetadataRequestTopic]
+    node: Services, request: MetadataRequest, context: RequestContext, wanted: list[MetadataRequestTopic]
 ) -> Generator[None, None, MetadataResponse]:
     # What is named twice is answered once.
     names: dict[str, None] = {}
@@ -97,7 +98,7 @@ def _describe_named(
 
 
 def _respond(
-    node: Node, request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]
+    node: Services, request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     cluster = node.cluster
     response = MetadataResponse(
@@ -116,13 +117,13 @@ def _respond(
     return response
 
 
-def _broker(node: Node, context: RequestContext) -> MetadataResponseBroker:
+def _broker(node: ClusterNode, context: RequestContext) -> MetadataResponseBroker:
     address = node.address_for(context.connection)
     return MetadataResponseBroker(node_id=node.id, host=address.host, port=address.port, rack=node.rack)
 
 
 def _create_missing(
-    node: Node, names: Iterable[str], request: MetadataRequest, context: RequestContext
+    node: Services, names: Iterable[str], request: MetadataRequest, context: RequestContext
 ) -> Generator[None, None, dict[str, ErrorCode]]:
     """Make the topics that are missing, if the client wants and may; the error of each that was missing."""
     cluster = node.cluster
@@ -149,12 +150,12 @@ def _create_missing(
     try:
         codes.update(create_automatically(cluster, made))
     except StorageFailed as error:
-        node.server.note_failure(context.endpoint.api.name, error)
+        node.note_failure(context.endpoint.api.name, error)
     return codes
 
 
 def _find_by_name(
-    node: Node, name: str, missing: ErrorCode | None, request: MetadataRequest, context: RequestContext
+    node: Services, name: str, missing: ErrorCode | None, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
     if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
@@ -171,7 +172,7 @@ def _find_by_name(
 
 
 def _find_by_id(
-    node: Node, topic_id: bytes, request: MetadataRequest, context: RequestContext
+    node: Services, topic_id: bytes, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
     topic = node.cluster.topics_by_id.get(topic_id)
     if topic is None:

@@ -1,7 +1,7 @@
 """OffsetCommit: the group must be one that the client may read, and so must each topic (L4); the rest is the
 coordinator's (F26).
 
-Version 0 is kept in ZooKeeper where there is one, and not served elsewhere (``zookeeper_requests``).
+Version 0 is kept in ZooKeeper where there is one, and not served elsewhere (``groups.zookeeper``).
 
 The answer names refused partitions before those that reached the group, as Kafka's does, where a topic has both. A
 commit is stamped with the broker's time, or in v1, as brokers before 4.0 did, with the time that it brings along.
@@ -13,8 +13,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seamark.broker.groups.zookeeper_requests import IN_ZOOKEEPER
-from seamark.broker.groups.zookeeper_requests import commit as commit_to_zookeeper
+from seamark.broker.groups.zookeeper import IN_ZOOKEEPER, commit_to_zookeeper
 from seamark.broker.net.slices import lazily
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.commands import CommitOffsets
@@ -29,8 +28,8 @@ from seamark.wire.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "OffsetCommit"
 VERSIONS = "1-9"
@@ -48,7 +47,7 @@ Results = list[tuple[str, list[tuple[int, ErrorCode]]]]
 
 
 def handle(
-    node: Node, request: OffsetCommitRequest, context: RequestContext
+    node: Services, request: OffsetCommitRequest, context: RequestContext
 ) -> Generator[None, None, OffsetCommitResponse | None]:
     topics = request.topics
     denied: Results = []

@@ -26,8 +26,8 @@ from seamark.wire.protocol.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "OffsetDelete"
 VERSIONS = "0"
@@ -37,7 +37,7 @@ Results = dict[str, list[tuple[int, ErrorCode]]]
 
 
 def handle(
-    node: Node, request: OffsetDeleteRequest, context: RequestContext
+    node: Services, request: OffsetDeleteRequest, context: RequestContext
 ) -> Generator[None, None, OffsetDeleteResponse | None]:
     if not context.may(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -66,7 +66,12 @@ class _Deletion:
     """Asks the coordinator for some partitions, and for the next ones when these are gone and others had their turn."""
 
     def __init__(
-        self, node: Node, group_id: str, wanted: list[tuple[str, list[int]]], refused: Results, context: RequestContext
+        self,
+        node: Services,
+        group_id: str,
+        wanted: list[tuple[str, list[int]]],
+        refused: Results,
+        context: RequestContext,
     ) -> None:
         self._node = node
         self._group_id = group_id

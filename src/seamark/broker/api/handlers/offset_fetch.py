@@ -4,7 +4,7 @@ Null topics ask for all that is stored, without what the client may not see. Bef
 error but its partitions. A topic that the client may not describe has its error behind the others. What is named more
 than once (a group, a topic, a partition) is answered once: its offsets and their metadata may have thousands of times
 the bytes of its name. Version 0 is read from ZooKeeper where there is one, and not served elsewhere
-(``zookeeper_requests``).
+(``groups.zookeeper``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.broker.groups.zookeeper_requests import IN_ZOOKEEPER
-from seamark.broker.groups.zookeeper_requests import fetch as fetch_from_zookeeper
+from seamark.broker.groups.zookeeper import IN_ZOOKEEPER, fetch_from_zookeeper
 from seamark.broker.net.slices import lazily
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.commands import FetchOffsets
@@ -31,8 +30,8 @@ from seamark.wire.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "OffsetFetch"
 VERSIONS = "1-9"
@@ -53,7 +52,7 @@ Found = list[tuple[str, list[FetchedOffset]]]
 
 
 def handle(
-    node: Node, request: OffsetFetchRequest, context: RequestContext
+    node: Services, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse | Generator[None, None, None]:
     version = context.version
     finish: Callable[[list[FetchReply]], OffsetFetchResponse]
@@ -71,7 +70,7 @@ def handle(
 
 
 def _fetch_all(
-    node: Node, context: RequestContext, asked: list[tuple[str, Topics]], require_stable: bool
+    node: Services, context: RequestContext, asked: list[tuple[str, Topics]], require_stable: bool
 ) -> Generator[None]:
     # All offsets of a group, and those of partitions that are named, are two questions, as for Kafka.
     merged: dict[tuple[str, bool], Wanted] = {}
@@ -150,7 +149,7 @@ class _Part:
 
 
 def _fetch(
-    node: Node, context: RequestContext, require_stable: bool, asked: Wanted, part: _Part
+    node: Services, context: RequestContext, require_stable: bool, asked: Wanted, part: _Part
 ) -> Generator[None, None, None]:
     group_id = part.group_id
     is_restricted = not context.connection.session.is_unrestricted

@@ -19,15 +19,17 @@ from seamark.wire.protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "OffsetForLeaderEpoch"
 VERSIONS = "2-4"
 MAX_ELEMENTS = 1 << 17
 
 
-def handle(node: Node, request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+def handle(
+    node: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
     def answer(topic: OffsetForLeaderEpochRequestTopic) -> OffsetForLeaderEpochResponseTopic:
         def refused(wanted: OffsetForLeaderEpochRequestPartition) -> OffsetForLeaderEpochResponsePartition:
             return _failed(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -40,7 +42,7 @@ def handle(node: Node, request: OffsetForLeaderEpochRequest, context: RequestCon
 
 
 def _look_up(
-    node: Node, topic: str, wanted: OffsetForLeaderEpochRequestPartition
+    node: Services, topic: str, wanted: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     partition = node.cluster.partition(topic, wanted.partition)
     if partition is None:

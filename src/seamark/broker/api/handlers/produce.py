@@ -12,7 +12,7 @@ from seamark.broker.api.leader_hints import current_leader_of, endpoints_of
 from seamark.broker.api.produce_rules import check_head, check_records
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.dispatch import answer_refused
-from seamark.broker.net.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
+from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.sharing.turns import Steps, Wait
 from seamark.errors import DecodeError
@@ -33,9 +33,9 @@ from seamark.wire.protocol.messages.produce import (
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from seamark.broker.api.services import Services
     from seamark.broker.cluster.topics import Topic
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 _log = readable_logger("seamark.broker")
 
@@ -50,7 +50,7 @@ NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 _ADMIN_CLIENT = "__admin_client"
 
 
-def handle(node: Node, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+def handle(node: Services, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     if context.version < OLDEST_SERVED:
         context.hang_up(f"produced in version {context.version}, whose message sets are not taken any more")
         return None
@@ -76,7 +76,7 @@ def _refusal(request: ProduceRequest) -> ErrorCode:
 class _Producing:
     """One request on its way; what is not checked yet and ``_unsynced`` partitions keep the answer back."""
 
-    def __init__(self, node: Node, request: ProduceRequest, context: RequestContext) -> None:
+    def __init__(self, node: Services, request: ProduceRequest, context: RequestContext) -> None:
         self._node = node
         self._request = request
         self._context = context
@@ -178,14 +178,14 @@ class _Producing:
         except DecodeError as error:
             return self._refused(partition, RequestRefused(ErrorCode.CORRUPT_MESSAGE, str(error)))
         except StorageFailed as error:
-            self._node.server.note_storage_failure(partition, error)
+            self._node.note_storage_failure(partition, error)
             return _failed(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _append_batch(
         self, partition: Partition, wanted: ProduceRequestPartition
     ) -> Generator[Wait | None, None, ProduceResponsePartition]:
         head = check_head(wanted.records, partition, self._context.version)
-        batch = yield from check_records(head, partition, self._now_ms, self._node.server)
+        batch = yield from check_records(head, partition, self._now_ms, self._node)
         # Others had their turn in the meantime.
         if partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -233,7 +233,7 @@ class _Producing:
     def _synced(self, partition: Partition, outcome: ProduceResponsePartition, error: StorageFailed | None) -> None:
         self._unsynced -= 1
         if error is not None:
-            self._node.server.note_storage_failure(partition, error)
+            self._node.note_storage_failure(partition, error)
             outcome.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             outcome.base_offset = -1
         if not self._unsynced and self._is_parked and self._context.connection.is_open:

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.sasl_session import SaslSession
+from seamark.broker.security.sasl import SaslSession
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "SaslHandshake"
 VERSIONS = "0-1"
 
 
-def handle(node: Node, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse | None:
+def handle(
+    node: Services,  # noqa: ARG001
+    request: SaslHandshakeRequest,
+    context: RequestContext,
+) -> SaslHandshakeResponse | None:
     session = context.connection.session
     if isinstance(session, SaslSession):
-        return session.handshake(node, request.mechanism, context)
+        return session.handshake(request.mechanism, context)
     return refuse(request, context.version, ErrorCode.ILLEGAL_SASL_STATE)
 
 

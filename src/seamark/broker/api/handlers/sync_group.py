@@ -11,8 +11,8 @@ from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from seamark.broker.api.services import Services
     from seamark.broker.net.context import RequestContext
-    from seamark.broker.node import Node
 
 API = "SyncGroup"
 VERSIONS = "0-5"
@@ -20,7 +20,7 @@ VERSIONS = "0-5"
 _PROTOCOL_REQUIRED = 5
 
 
-def handle(node: Node, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | None:
+def handle(node: Services, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | None:
     if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return refuse(request, context.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     context.finish = _respond

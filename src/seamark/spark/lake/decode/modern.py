@@ -12,8 +12,8 @@ import uuid as uuids
 from typing import Any, NamedTuple
 
 from seamark.errors import DecodeError
+from seamark.wire.schema.codec import decode_versioned, version_of
 from seamark.wire.schema.schema import Fixed, Message, Struct, array, bytes_, field, int8, int32, int64, string, uuid
-from seamark.wire.schema.versioned import decode_versioned, version_of
 
 
 class _GroupKey(Message, versions="3-6"):

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from seamark.durable_names import sync_directory
+from seamark.fsync import sync_directory
 from seamark.spark.lake.tables.manifest import File
 from seamark.spark.lake.tables.schemas import file_schema
 

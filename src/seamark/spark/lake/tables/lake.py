@@ -20,8 +20,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.durable_names import sync_directory
 from seamark.errors import SeamarkError
+from seamark.fsync import sync_directory
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest, read_manifest
 from seamark.spark.lake.tables.schemas import STATE_TABLES, TABLES, VERSION, column_texts, schema
 from seamark.spark.lake.task_lines import task_lines

@@ -6,7 +6,7 @@ import pytest
 
 from seamark.spark.lake.decode import modern
 from seamark.spark.lake.decode.modern import ModernRecord, decode_modern
-from seamark.wire.schema.versioned import encode_versioned
+from seamark.wire.schema.codec import encode_versioned
 
 ID = bytes(range(16))
 SHOWN_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"

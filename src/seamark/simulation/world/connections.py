@@ -1,0 +1,86 @@
+"""A connection in simulated time, and the requests on it: the coordinator's tokens, with what is remembered until the
+reply.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from seamark.coordinator.commands import Command
+from seamark.coordinator.replies import Reply
+from seamark.simulation.world.books import Batch
+
+
+class Peer(Protocol):
+    """The client's end of a connection."""
+
+    name: str
+
+    def on_reply(self, connection: Connection, correlation: int, command: Command, reply: Reply) -> None: ...
+
+    def on_disconnect(self, connection: Connection) -> None: ...
+
+
+class Connection:
+    """One TCP stream. ``waiting`` are its requests at the broker: replies leave in their order."""
+
+    __slots__ = (
+        "broker_life",
+        "is_open",
+        "is_stalled",
+        "next_correlation",
+        "node",
+        "node_life",
+        "peer",
+        "to_broker_ms",
+        "to_peer_ms",
+        "waiting",
+    )
+
+    def __init__(self, peer: Peer, broker_life: int, node: int = 0, node_life: int = 0) -> None:
+        self.peer = peer
+        self.broker_life = broker_life
+        self.node = node
+        self.node_life = node_life
+        self.is_open = True
+        self.is_stalled = False
+        self.next_correlation = 0
+        self.to_broker_ms = 0
+        self.to_peer_ms = 0
+        self.waiting: deque[Request] = deque()
+
+
+class Request:
+    """Compared by identity; one per delivery, so a duplicated request is two of them."""
+
+    __slots__ = (
+        "batch",
+        "command",
+        "connection",
+        "correlation",
+        "is_answered",
+        "is_replied",
+        "open_batch",
+        "partition",
+        "reply",
+    )
+
+    def __init__(self, connection: Connection, correlation: int, command: Command) -> None:
+        self.connection = connection
+        self.correlation = correlation
+        self.command = command
+        self.is_answered = False
+        # The reply may leave as soon as those to earlier requests of the connection have left.
+        self.is_replied = False
+        self.reply: Reply | None = None
+        # The offsets partition that decides it, or None when several may.
+        self.partition: int | None = None
+        # What the request made the coordinator append.
+        self.batch: Batch | None = None
+        # The newest open append when a stable fetch came in: it must be settled before the answer.
+        self.open_batch: Batch | None = None
+
+    def copied_to(self, connection: Connection) -> Request:
+        """The same request once more, over another connection."""
+        return Request(connection, self.correlation, self.command)

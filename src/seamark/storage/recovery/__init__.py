@@ -1,0 +1,1 @@
+"""What happens when a log is opened: checkpoints, the mark of a clean end, and the cut before the first damage."""
