@@ -51,7 +51,7 @@ query = (
     .start()
 )
 query.awaitTermination()
-streamed = session.read.parquet(out + "/rows").distinct().count()
+streamed = len(set(session.read.parquet(out + "/rows").collect()))
 home = os.path.dirname(seamark.spark.__file__)
 print(json.dumps({"rows": rows.n, "bytes": rows.bytes, "streamed": streamed, "home": home}))
 session.stop()

@@ -171,8 +171,8 @@ def as_of(
                 allow_outside_log=outside,
             )
         return
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import as_of as offsets_as_of
+    from seamark.spark.lake import Lake
+    from seamark.spark.lake import as_of as offsets_as_of
 
     opened = Lake.open(directory)
     with spark_session("seamark audit as-of", quick=True) as spark:
@@ -207,8 +207,8 @@ def diff(
     from seamark.cli.audit.spark import require_spark, spark_session
 
     require_spark()
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import diff as offsets_diff
+    from seamark.spark.lake import Lake
+    from seamark.spark.lake import diff as offsets_diff
 
     opened = Lake.open(directory)
     with spark_session("seamark audit diff", quick=True) as spark:
@@ -240,7 +240,7 @@ def totals(
     from seamark.cli.audit.spark import require_packages
 
     require_packages()
-    from seamark.spark.lake.fill.totals import totals as counted
+    from seamark.spark.lake import totals as counted
 
     # Starting Spark would take longer than counting millions of records here.
     found = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])

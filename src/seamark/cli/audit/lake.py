@@ -26,8 +26,7 @@ def offsets_in_lake(lake: str, at_ms: int, groups: list[str] | None) -> dict[str
     """The offsets that held at a time, of these groups or of all; groups that had none are left out."""
     audit_spark.require_spark()
     from seamark.client import Offset, TopicPartition
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import as_of
+    from seamark.spark.lake import Lake, as_of
 
     opened = Lake.open(lake)
     found: dict[str, dict[TopicPartition, Offset]] = {}
