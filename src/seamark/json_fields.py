@@ -9,8 +9,8 @@ from seamark.errors import UsageError
 
 def no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The ``object_pairs_hook`` of ``json.loads``; UsageError names the field."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
-    return found
+    return fields

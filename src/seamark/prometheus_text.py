@@ -56,6 +56,37 @@ class Family:
         self.lines.append(f"{self.name}{ending}{{{shown}}} {value}\n" if shown else f"{self.name}{ending} {value}\n")
 
 
+def exposition(
+    metrics: Mapping[str, float], kafka_names: Mapping[str, tuple[str, str]], labels: Mapping[str, str | None]
+) -> str:
+    r"""A client's metrics, those of one name together; ``labels`` that have a text are put on every sample.
+
+    A metric's key is its name, or its name with labels as they are written in this format; ``labels`` tell one client
+    of a process from another. Names ending in ``_total`` are counters, all others gauges. The help text of a metric
+    that Kafka's clients have too is Kafka's name for it.
+
+    >>> print(exposition({"seamark_x_total": 3.0, 'seamark_lag{topic="t"}': 5}, {}, {"client_id": 'a"b'}), end="")
+    # HELP seamark_x_total Seamark's own.
+    # TYPE seamark_x_total counter
+    seamark_x_total{client_id="a\"b"} 3.0
+    # HELP seamark_lag Seamark's own.
+    # TYPE seamark_lag gauge
+    seamark_lag{client_id="a\"b",topic="t"} 5
+    """
+    families: dict[str, Family] = {}
+    common = [f'{label}="{escaped_label(text)}"' for label, text in labels.items() if text]
+    for key, value in metrics.items():
+        name, braces, own = key.partition("{")
+        family = families.get(name)
+        if family is None:
+            group, kafkas = kafka_names.get(name, ("", ""))
+            meaning = f"Kafka's {kafkas} of {group}." if kafkas else "Seamark's own."
+            family = families[name] = Family(name, "counter" if name.endswith("_total") else "gauge", meaning)
+        shown = ",".join([*common, own[:-1]] if braces else common)
+        family.lines.append(f"{name}{{{shown}}} {value}\n" if shown else f"{name} {value}\n")
+    return "".join(family.text() for family in families.values())
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 

@@ -62,8 +62,8 @@ def readable_json(value: Any, **layout: Any) -> str:
     return _NOT_PLAIN.sub(_json_escapes, json.dumps(value, ensure_ascii=False, **layout))
 
 
-def _json_escapes(found: re.Match[str]) -> str:
-    text = found[0]
+def _json_escapes(match: re.Match[str]) -> str:
+    text = match[0]
     if text.isprintable():
         return text
     # Above U+FFFF these are the two halves of a pair, as JSON wants it.

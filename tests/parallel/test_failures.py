@@ -318,6 +318,6 @@ def test_a_committer_that_cannot_compute_stops_the_consumer_visibly(topic, until
     consumer._runtime.mailbox.tell(break_it)
     with pytest.raises(ConsumerStopped, match="polled only up to 3") as stopped:
         consumer.wait(20)
-    assert "committer" in stopped.value.reason or "BrokenPromise" in stopped.value.reason
+    assert "committer" in stopped.value.reason or "InvariantViolation" in stopped.value.reason
     assert consumer.status().state is State.FAILED
     assert topic.committed() == 3

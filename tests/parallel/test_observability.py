@@ -14,7 +14,7 @@ from seamark.errors import ConfigError, UsageError
 from seamark.parallel import ParallelConsumer
 from seamark.parallel.core.ports import SetAside
 from seamark.parallel.core.stall import Stall
-from seamark.parallel.core.work import Where
+from seamark.parallel.core.work import RecordState
 from seamark.parallel.observe.health import HealthServer, complaints, unready
 from seamark.parallel.observe.metrics import metrics_text
 from seamark.parallel.observe.progress import Progress, progress_text
@@ -23,7 +23,9 @@ from seamark.topic_partition import TopicPartition
 from tests.support.waiting import eventually
 
 P0 = TopicPartition('or"ders', 0)
-STALL = StallStatus(Stall(P0, 17, b"key", 75.0, 3, Where.RUNNING, 40, "ValueError: no"), "handlers.py:12 in charge")
+STALL = StallStatus(
+    Stall(P0, 17, b"key", 75.0, 3, RecordState.RUNNING, 40, "ValueError: no"), "handlers.py:12 in charge"
+)
 PARTITION = PartitionStatus(P0, 1, 15, 17, 60, 4, 2_560, is_paused=True, is_draining=False, log_end=100)
 STATUS = Status(
     State.RUNNING,
@@ -47,7 +49,7 @@ class Told:
     def __init__(self, status):
         self.said = status
 
-    def status(self):
+    def blocking_status(self):
         if isinstance(self.said, Exception):
             raise self.said
         return self.said

@@ -17,12 +17,11 @@ from multiprocessing.pool import AsyncResult
 import pytest
 
 from seamark.errors import ConfigError
-from seamark.parallel.core.actions import StartCall
 from seamark.parallel.core.handler_kinds import is_async
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.calls import Argument, UnreadableRecord, where_to_run
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.call import Argument, UnreadableRecord, where_to_run
 from seamark.parallel.pools.loop import LoopPool
-from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.pool import Mailbox
 from seamark.parallel.pools.threads import ThreadPool
 from seamark.parallel.settings import Batch, Commit
 from tests.support.pool_calls import PLACE, Rec, calls_of, drained
@@ -136,7 +135,7 @@ def test_a_record_that_cannot_be_read_fails_as_its_handler_would(make_pool):
     seen = []
     pool, mailbox = make_pool(seen.append, Argument(value=int))
     record = Rec(offset=5, value=b"five")
-    pool.start([StartCall((Work(PLACE, 1, 5, record),)), *calls_of(1)])
+    pool.start([StartCall((InFlightRecord(PLACE, 1, 5, record),)), *calls_of(1)])
     succeeded, failed = drained(mailbox, 2)
     assert len(succeeded) == 1
     ((_, error),) = failed
@@ -149,7 +148,7 @@ def test_a_record_that_cannot_be_read_fails_as_its_handler_would(make_pool):
 def test_a_batch_is_a_list_in_order(make_pool):
     seen = []
     pool, mailbox = make_pool(seen.append, Argument(Batch()))
-    works = [Work(PLACE, 1, number, Rec(offset=number)) for number in range(5)]
+    works = [InFlightRecord(PLACE, 1, number, Rec(offset=number)) for number in range(5)]
     pool.start([StartCall(works)])
     drained(mailbox, 1)
     assert [[record.offset for record in batch] for batch in seen] == [[0, 1, 2, 3, 4]]
@@ -331,7 +330,7 @@ def test_a_handler_that_stops_the_loop_stops_nobody_else(ending, caplog):
         succeeded, failed = drained(mailbox, 8)
         assert len(succeeded) == 8
         assert not failed
-        assert "the loop goes on" in caplog.text
+        assert "the loop continues" in caplog.text
         if ending == "exit in a task":
             assert isinstance(handle.task.exception(), SystemExit)
     finally:
@@ -390,7 +389,7 @@ def test_threads_that_cannot_be_had_leave_the_work_to_those_that_can(monkeypatch
         assert len(drained(mailbox, 20)[0]) == 20
     finally:
         pool.close(5.0)
-    assert "No more than 1 of 8 handler threads can be had: can't start new thread" in caplog.text
+    assert "Only 1 of 8 handler threads could be started: can't start new thread" in caplog.text
 
 
 def test_a_pool_without_any_thread_says_so(monkeypatch):

@@ -10,8 +10,8 @@ from collections import Counter
 import psutil
 import pytest
 
-from seamark.parallel.pools.calls import Argument
-from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.pools.call import Argument
+from seamark.parallel.pools.pool import Mailbox
 from seamark.parallel.pools.process_calls import HandlerProcessDied
 from seamark.parallel.pools.processes import ProcessPool
 from tests.parallel import process_handlers

@@ -11,18 +11,16 @@ from seamark.client.core.commits import commits
 from seamark.client.core.commits.commits import Commits
 from seamark.client.core.commits.verdict import Verdict
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.membership import completion as rebalance_completion
-from seamark.client.core.membership import preparation as rebalance_preparation
-from seamark.client.core.membership.generation import NO_IDENTITY, GroupIdentity
-from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
-from seamark.client.core.membership.heartbeats import Heartbeats
+from seamark.client.core.membership import handover as rebalance_completion
+from seamark.client.core.membership import handover as rebalance_preparation
+from seamark.client.core.membership.context import MemberContext
+from seamark.client.core.membership.handover import Difference, Handover
+from seamark.client.core.membership.heartbeats import Heartbeats, HeartbeatTiming, PollInterval
 from seamark.client.core.membership.membership import Membership
-from seamark.client.core.membership.ownership import Difference, Handover
-from seamark.client.core.membership.poll_interval import PollInterval
-from seamark.client.core.membership.standing import Standing
-from seamark.client.core.positions import answers as positions_answers
+from seamark.client.core.positions import messages as positions_answers
 from seamark.client.core.positions.positions import Positions
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
+from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity
 from seamark.client.records import Offset
 from seamark.simulation import LifetimeFailed, run_lifetime
 
@@ -117,14 +115,14 @@ def stay_whatever_the_caller_does(monkeypatch):
 
 
 def next_beat(heartbeats):
-    standing = heartbeats._standing
-    if not standing.is_heartbeat_enabled or not standing.is_coordinator_known:
+    context = heartbeats._context
+    if not context.is_heartbeat_enabled or not context.is_coordinator_known:
         return None
     return heartbeats._timing.next_ms
 
 
 def trust_the_old_coordinator(monkeypatch):
-    monkeypatch.setattr(Standing, "forget_coordinator", lambda self, reason: None)
+    monkeypatch.setattr(MemberContext, "forget_coordinator", lambda self, reason: None)
 
 
 def start_at_the_end(monkeypatch):
@@ -167,8 +165,8 @@ def go_on_fetching_what_is_gone(monkeypatch):
 def take_a_rebalance_for_success(monkeypatch):
     original = commits.verdict_on
 
-    def verdict_on(codes, standpoint):
-        verdict = original(codes, standpoint)
+    def verdict_on(codes, context):
+        verdict = original(codes, context)
         return Verdict(None) if verdict.reset is not verdict.reset.NOTHING else verdict
 
     monkeypatch.setattr(commits, "verdict_on", verdict_on)

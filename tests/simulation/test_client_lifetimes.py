@@ -78,7 +78,7 @@ def test_at_most_once_never_repeats():
 
 
 def test_a_lifetime_of_clients_that_never_waits_is_ended(monkeypatch):
-    from seamark.client.core.membership.heartbeat_timing import HeartbeatTiming
+    from seamark.client.core.membership.heartbeats import HeartbeatTiming
 
     monkeypatch.setattr(HeartbeatTiming, "is_due", lambda self, now_ms: False)
     with pytest.raises(LifetimeFailed, match="time goes on"):

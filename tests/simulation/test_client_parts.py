@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.consumer.calls import OnIo, UserCode
 from seamark.client.errors import ConnectionFailed, NoBrokerAvailable
+from seamark.client.timing import ExponentialBackoff
 from seamark.coordinator.commands import CommitOffsets, OffsetToCommit
 from seamark.coordinator.replies import CommitReply
 from seamark.simulation.members.caller import Caller, Nested, Work

@@ -2,7 +2,16 @@
 
 import pytest
 
-from seamark.parallel.core import budget, committer, endings, engine, frontier, intake, lanes, stays, withheld
+from seamark.parallel.core import (
+    assignments,
+    budget,
+    committer,
+    engine,
+    frontier,
+    intake,
+    lanes,
+    outcomes,
+)
 from seamark.parallel.core.budget import Changes
 from seamark.parallel.core.frontier import Frontier
 from seamark.parallel.pools import process_calls
@@ -29,9 +38,9 @@ def forget_what_is_done_ahead(monkeypatch):
 
 
 def run_what_the_map_says_is_done(monkeypatch):
-    original = stays.Stays.begin
+    original = assignments.Assignments.begin
     monkeypatch.setattr(
-        stays.Stays,
+        assignments.Assignments,
         "begin",
         lambda self, partition, position, known=None, committed=None, epochs=(): original(
             self, partition, position, None, committed, epochs
@@ -40,7 +49,7 @@ def run_what_the_map_says_is_done(monkeypatch):
 
 
 def take_late_results_for_present_ones(monkeypatch):
-    monkeypatch.setattr(stays.Stays, "is_live", lambda self, work: self.get(work.partition) is not None)
+    monkeypatch.setattr(assignments.Assignments, "is_live", lambda self, work: self.get(work.partition) is not None)
 
 
 def start_whatever_comes(monkeypatch):
@@ -68,7 +77,7 @@ def never_pause(monkeypatch):
 
 
 def keep_what_a_partition_left_behind(monkeypatch):
-    monkeypatch.setattr(endings.Endings, "drop", lambda self, partition, since=0: [])
+    monkeypatch.setattr(outcomes.RecordOutcomes, "drop", lambda self, partition, since=0: [])
 
 
 def forget_records_below_a_rewind(monkeypatch):
@@ -77,19 +86,19 @@ def forget_records_below_a_rewind(monkeypatch):
         "_start_over",
         lambda self, partition, term, position: (
             self._drop_waiting(partition, 0),
-            self._stays.begin(partition, position),
+            self._assignments.begin(partition, position),
         )[1],
     )
 
 
 def run_before_the_commit_is_known(monkeypatch):
-    original = withheld.Withheld.answered
+    original = assignments.AwaitingCommit.answered
 
     def answered(self, ticket, results):
         accepted, refused = original(self, ticket, results)
         return accepted + refused, []
 
-    monkeypatch.setattr(withheld.Withheld, "answered", answered)
+    monkeypatch.setattr(assignments.AwaitingCommit, "answered", answered)
 
 
 def take_a_refused_commit_for_granted(monkeypatch):
@@ -100,9 +109,9 @@ def do_not_count_what_is_late(monkeypatch):
     original = engine.Engine.succeeded_all
 
     def succeeded_all(self, calls, now):
-        late = self.tally.late
+        late = self.counters.late
         actions = original(self, calls, now)
-        self.tally.late = late
+        self.counters.late = late
         return actions
 
     monkeypatch.setattr(engine.Engine, "succeeded_all", succeeded_all)
@@ -118,8 +127,8 @@ def forget_calls_that_were_taken_back(monkeypatch):
 
 
 def lose_a_row_of_failed_columns(monkeypatch):
-    original = intake.Intake.taken_apart
-    monkeypatch.setattr(intake.Intake, "taken_apart", lambda self, works: original(self, works)[1:] or [])
+    original = intake.Intake.split_batch
+    monkeypatch.setattr(intake.Intake, "split_batch", lambda self, works: original(self, works)[1:] or [])
 
 
 def believe_that_what_ended_ended_well(monkeypatch):
@@ -155,10 +164,10 @@ def put_an_error_down_to_the_wrong_call(monkeypatch):
     original = process_calls.OwnerSide.answered
 
     def answered(self, answer):
-        endings = original(self, answer)
-        errors = [ending.error for ending in endings]
+        outcomes = original(self, answer)
+        errors = [ending.error for ending in outcomes]
         return [
-            process_calls.Ending(ending.call, error) for ending, error in zip(endings, reversed(errors), strict=True)
+            process_calls.Ending(ending.call, error) for ending, error in zip(outcomes, reversed(errors), strict=True)
         ]
 
     monkeypatch.setattr(process_calls.OwnerSide, "answered", answered)
@@ -169,20 +178,20 @@ def read_states_of_other_calls(monkeypatch):
 
     def answered(self, answer):
         place = self._place
-        endings = original(self, answer)
+        outcomes = original(self, answer)
         self._place = place
-        return endings
+        return outcomes
 
     monkeypatch.setattr(process_calls.OwnerSide, "answered", answered)
 
 
 def commit_no_leader_epoch(monkeypatch):
-    monkeypatch.setattr(committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: -1))
+    monkeypatch.setattr(committer.OffsetCommitter, "_epoch", staticmethod(lambda assignment, offset, metadata: -1))
 
 
 def commit_the_first_epoch_for_ever(monkeypatch):
     monkeypatch.setattr(
-        committer.OffsetCommitter, "_epoch", staticmethod(lambda stay, offset, metadata: stay.epochs.first)
+        committer.OffsetCommitter, "_epoch", staticmethod(lambda assignment, offset, metadata: assignment.epochs.first)
     )
 
 
@@ -191,7 +200,7 @@ def stay_before_gaps(monkeypatch):
 
 
 def apply_the_map_to_whatever_replaced_its_records(monkeypatch):
-    monkeypatch.setattr(stays.Stays, "cut_known", lambda self, partition, stay, offset: 0)
+    monkeypatch.setattr(assignments.Assignments, "cut_known", lambda self, partition, assignment, offset: 0)
 
 
 MUTANTS = [

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from seamark.client.config.config import ClientConfig
 from seamark.client.consumer.consumer import Consumer
-from seamark.client.deadline import Deadline
 from seamark.client.errors import CommitFailed, RebalanceInProgress, RetriableCommitFailed
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember, LeaveGroupResponse
 

@@ -7,12 +7,11 @@ import random
 from seamark.assignors import MemberAssignment, load_assignors
 from seamark.client.cluster_view import ClusterView, Node, PartitionView, TopicView
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import FindCoordinator, SendToCoordinator, SendToNode
 from seamark.client.core.listener import NO_LISTENER, Listener
 from seamark.client.core.membership.messages import assignment_bytes
-from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.positions.reset import ResetPolicy
+from seamark.client.core.settings import ConsumerSettings, MembershipSettings
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

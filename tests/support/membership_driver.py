@@ -27,9 +27,9 @@ from seamark.client.core.effects import (
 )
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.membership.messages import assignment_bytes
-from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.metrics import ConsumerMetrics
-from seamark.client.requests import ByVersion, Request
+from seamark.client.core.settings import MembershipSettings
+from seamark.client.requests import Request, VersionedRequest
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import Subscription, encode_subscription
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -56,7 +56,7 @@ def braces(partitions: Iterable[TopicPartition]) -> str:
 
 
 def in_newest_version(request: Request) -> Message:
-    return request.make(request.request.versions.last) if isinstance(request, ByVersion) else request
+    return request.make(request.request.versions.last) if isinstance(request, VersionedRequest) else request
 
 
 class MemberDriver:

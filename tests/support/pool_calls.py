@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from seamark.parallel.core.actions import StartCall
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.mailbox import Mailbox
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.pool import Mailbox
 from seamark.topic_partition import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -35,7 +34,7 @@ class Rec:
 def calls_with(values, headers=()):
     """One call for each value; the offset is its place."""
     return [
-        StartCall((Work(PLACE, 1, offset, Rec(offset=offset, value=value, headers=headers)),))
+        StartCall((InFlightRecord(PLACE, 1, offset, Rec(offset=offset, value=value, headers=headers)),))
         for offset, value in enumerate(values)
     ]
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.produce import (
     ProduceRequest,
@@ -47,7 +47,8 @@ def produce(
         network = NetworkClient(ClientConfig.from_options({"bootstrap.servers": bootstrap}))
         try:
             for _ in range(100):
-                response = await network.send_to_leader(partition, request, ProduceResponse, deadline=Deadline(20))
+                leader = await network.leader_of(partition, Deadline(20))
+                response = await network.send(leader.id, request, ProduceResponse, deadline=Deadline(20))
                 answer = response.responses[0].partition_responses[0]
                 if answer.error_code == 0:
                     return answer.base_offset

@@ -11,16 +11,15 @@ import pytest
 
 from seamark.cli.show.rows import Column, write_rows
 from seamark.client.fetch.metrics import FetchMetrics
-from seamark.client.metrics_text import exposition
 from seamark.client.records import Offset
 from seamark.errors import ConfigError, SeamarkError
 from seamark.monitor.alerts import Alert, Trouble
 from seamark.monitor.offset_file import offsets_csv, read_offsets
 from seamark.parallel.core.stall import Stall
-from seamark.parallel.core.work import Where
+from seamark.parallel.core.work import RecordState
 from seamark.parallel.observe.progress import progress_text
 from seamark.parallel.observe.status import State, Status
-from seamark.prometheus_text import Family
+from seamark.prometheus_text import Family, exposition
 from seamark.readable_text import no_formula, readable, readable_json, readable_lines, without_apostrophe
 from seamark.topic_partition import TopicPartition
 
@@ -100,7 +99,7 @@ def test_a_label_of_a_metric_has_the_formats_escapes_and_no_control_character():
 
 
 def test_what_a_program_shows_of_its_groups_is_one_line():
-    held = Stall(TopicPartition(EVIL, 0), 1, EVIL, 2.0, 1, Where.RUNNING, 3, EVIL)
+    held = Stall(TopicPartition(EVIL, 0), 1, EVIL, 2.0, 1, RecordState.RUNNING, 3, EVIL)
     assert str(held).isprintable()
     assert progress_text(Status(State.RUNNING, EVIL), 1.0).isprintable()
     trouble = Trouble("stalled", (f"{EVIL} is held",), 5, None)

@@ -46,8 +46,8 @@ BUGS = (
     ),
     Bug(
         "coordinator/offsets/deletions.py",
-        "    known = sorted({*group.offsets, *unsettled})",
-        "    known = sorted({*group.offsets})",
+        "    keys += [key for key in unsettled if key not in group.offsets]",
+        "    keys += [key for key in unsettled if key not in group.offsets][:0]",
         "an offset whose commit is under way outlives the tombstones of its group",
     ),
     Bug(
@@ -77,8 +77,8 @@ BUGS = (
     ),
     Bug(
         "coordinator/offsets/expiry.py",
-        "            and (record.topic, record.partition) not in waiting",
-        "            and (record.topic, record.partition) is not waiting",
+        "        return group.offsets.get(key) is record and key not in self.unsettled.get(group.group_id, ())",
+        "        return group.offsets.get(key) is record",
         "an offset expires while its next commit is under way",
     ),
     Bug(
@@ -161,7 +161,7 @@ BUGS = (
     ),
     Bug(
         "storage/compaction/survivors.py",
-        "                yield self._rebuild(content, position, stays)",
+        "                yield (yield from self._rebuild(content, position, stays))",
         "                yield content[position:end], False",
         "compaction keeps an old value of an already compacted segment behind a newer one",
     ),

@@ -15,7 +15,7 @@ import heapq
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.readable_log import readable_logger
 
@@ -59,8 +59,26 @@ class BrokerClock:
         self._wall_ahead = 0.0
 
 
-class Timer:
+class Timer(Protocol):
     """``cancel`` is always safe, also after it fired."""
+
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    """Where something is set to happen later, on the broker's clock; ``LoopTimers`` is one."""
+
+    def call_after(self, seconds: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class Soon(Protocol):
+    """An event loop, as far as something is to happen in its next turn."""
+
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
+
+
+class LoopTimer:
+    """The timer of ``LoopTimers``."""
 
     __slots__ = ("_owner", "callback", "deadline")
 
@@ -81,22 +99,22 @@ class LoopTimers:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: BrokerClock) -> None:
         self._loop = loop
         self._clock = clock
-        self._heap: list[tuple[float, int, Timer]] = []
+        self._heap: list[tuple[float, int, LoopTimer]] = []
         self._numbers = count()
         self._cancelled = 0
         self._handle: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
         self._is_firing = False
 
-    def call_at(self, deadline: float, callback: Callable[[], None]) -> Timer:
+    def call_at(self, deadline: float, callback: Callable[[], None]) -> LoopTimer:
         """Call when ``clock.monotonic()`` has reached ``deadline``."""
-        timer = Timer(self, deadline, callback)
+        timer = LoopTimer(self, deadline, callback)
         heapq.heappush(self._heap, (deadline, next(self._numbers), timer))
         if not self._is_firing and (self._handle is None or deadline < self._armed_for):
             self._arm()
         return timer
 
-    def call_after(self, seconds: float, callback: Callable[[], None]) -> Timer:
+    def call_after(self, seconds: float, callback: Callable[[], None]) -> LoopTimer:
         return self.call_at(self._clock.monotonic() + seconds, callback)
 
     def forget_one(self) -> None:
@@ -114,7 +132,7 @@ class LoopTimers:
         try:
             # A timer that re-arms itself in the past must not keep the others waiting: only what is due now is done.
             now = self._clock.monotonic()
-            due: list[Timer] = []
+            due: list[LoopTimer] = []
             while self._heap and self._heap[0][0] <= now:
                 timer = heapq.heappop(self._heap)[2]
                 if timer.callback is None:

@@ -29,12 +29,15 @@ from seamark.broker.sharing.file_limits import raise_open_file_limit
 from seamark.readable_log import ReadableFormatter
 
 _MEMORY_SECONDS = 10.0
+# In looks at the memory.
+_LONGEST_WAIT = 64
 KEPT_BYTES = 64 << 20
 # The largest that glibc takes; above it memory always goes back at once.
 _KEEP_UP_TO = 32 << 20
 # Names and numbers of glibc's mallopt.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 
 
 def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> None:
@@ -43,6 +46,7 @@ def run(*, say: Callable[[str], None], verbose: bool, **options: Any) -> None:
     handler.setFormatter(ReadableFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     raise_open_file_limit()
+    share_one_heap()
     # Large requests are read on another thread; the event loop's must not wait for it longer than this.
     sys.setswitchinterval(0.001)
     loop = new_event_loop()
@@ -81,6 +85,12 @@ def _call_here(function: Callable[[], Any]) -> Any:
     return function()
 
 
+def share_one_heap() -> None:
+    """Let all threads have one heap: what is free at the end of a thread's own never goes back. Before they begin."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
 def tune_process() -> None:
     """Call it when everything that stays has been loaded."""
     gc.collect()
@@ -95,14 +105,31 @@ def tune_process() -> None:
 
 
 class SpareMemory:
-    """What the process holds beyond what it had when memory was last given back."""
+    """What the process holds beyond what it had when memory was last given back.
+
+    What is in use cannot go back, and may be free later: it is tried again, after longer and longer waits.
+    """
 
     def __init__(self) -> None:
-        self._least = resident_bytes()
+        self._first = self._least = resident_bytes()
+        self._wait = 1
+        self._looks = 0
 
     @property
     def is_much(self) -> bool:
-        return resident_bytes() > self._least + KEPT_BYTES // 4
+        """Whether to try; to be asked from time to time."""
+        held = resident_bytes()
+        if held > self._least + KEPT_BYTES // 4:
+            self._wait = 1
+            return True
+        if held <= self._first + KEPT_BYTES // 4:
+            return False
+        self._looks += 1
+        if self._looks < self._wait:
+            return False
+        self._looks = 0
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        return True
 
     def give_back(self) -> None:
         """Give what is free back to the operating system; takes some milliseconds, so it is for another thread."""

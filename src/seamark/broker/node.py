@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.addresses import Address
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.cluster.nodes import Caller, NodePart
 from seamark.broker.config.settings import BrokerSettings
@@ -68,7 +68,7 @@ class SharedByNodes(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...

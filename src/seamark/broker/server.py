@@ -23,7 +23,7 @@ from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.faults.requests import Faults
 from seamark.broker.groups.zookeeper import SETTING as OFFSETS_IN_ZOOKEEPER
 from seamark.broker.groups.zookeeper import ZookeeperOffsets
-from seamark.broker.log.maintenance import Upkeep
+from seamark.broker.log.maintenance import Maintenance
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
 from seamark.broker.log.storage import LogStorage
@@ -115,7 +115,7 @@ class BrokerServer:
         self.fetch_budget = FetchBudget(self.settings, self.connections)
         self.nodes = [Node(self, number, listener) for number, listener in enumerate(listeners)]
         self.cluster.nodes += self.nodes
-        self.upkeep = Upkeep(self)
+        self.maintenance = Maintenance(self)
         self._reopening = LogReopening(self.timers, lambda partition: not partition.is_deleted, self._reopened)
         # By place and kind of failure, when it was last told.
         self._told_failures: dict[tuple[str, str], float] = {}
@@ -173,7 +173,7 @@ class BrokerServer:
         except BaseException:
             await self._end()
             raise
-        self.upkeep.start()
+        self.maintenance.start()
 
     async def stop(self) -> None:
         """Answer nobody any more, sync and close everything; a second call does nothing."""
@@ -187,7 +187,7 @@ class BrokerServer:
 
     async def _end(self) -> dict[str, list[str]]:
         """As ``stop``; what could not be closed, which says nothing new when a start has failed."""
-        self.upkeep.stop()
+        self.maintenance.stop()
         self.metrics.stop()
         self.turns.stop()
         self.reading_thread.stop()

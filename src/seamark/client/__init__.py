@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seamark.client.admin.async_admin import AsyncAdmin
     from seamark.client.consumer.async_consumer import AsyncConsumer
     from seamark.client.consumer.consumer import Consumer
+    from seamark.client.consumer.owner import OwnedConsumer
     from seamark.client.errors import DeliveryFailed
     from seamark.client.fetch.ranges import ColumnReader
     from seamark.client.producer.async_producer import AsyncProducer
@@ -34,6 +35,7 @@ _HOMES = {
     "Delivered": "seamark.client.producer.delivery",
     "DeliveryFailed": "seamark.client.errors",
     "Offset": "seamark.client.records",
+    "OwnedConsumer": "seamark.client.consumer.owner",
     "Producer": "seamark.client.producer.producer",
     "Record": "seamark.client.records",
     "SchemaRegistry": "seamark.client.serde.schema_registry",
@@ -51,6 +53,7 @@ __all__ = [
     "Delivered",
     "DeliveryFailed",
     "Offset",
+    "OwnedConsumer",
     "Producer",
     "Record",
     "SchemaRegistry",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from seamark.client.backoff import ExponentialBackoff
+from seamark.client.timing import ExponentialBackoff
 from seamark.counts import shortened
 from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
@@ -87,16 +87,16 @@ class ClusterView:
 
     def leader(self, partition: TopicPartition) -> Node | None:
         """The broker that leads the partition, if it is known and reachable by address."""
-        found = self.partition(partition)
-        return None if found is None else self.brokers.get(found.leader)
+        view = self.partition(partition)
+        return None if view is None else self.brokers.get(view.leader)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        found = self.partition(partition)
-        return -1 if found is None else found.leader_epoch
+        view = self.partition(partition)
+        return -1 if view is None else view.leader_epoch
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        found = self.topics.get(topic)
-        return () if found is None else tuple(TopicPartition(topic, index) for index in sorted(found.partitions))
+        view = self.topics.get(topic)
+        return () if view is None else tuple(TopicPartition(topic, index) for index in sorted(view.partitions))
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         """Usable topics with their number of partitions; the ones that are not known are left out."""
@@ -120,8 +120,8 @@ class ClusterView:
 
     def topic_id(self, topic: str) -> bytes:
         """The topic's id, or zeros where the broker is too old to have told one."""
-        found = self.topics.get(topic)
-        return NO_TOPIC_ID if found is None else found.topic_id
+        view = self.topics.get(topic)
+        return NO_TOPIC_ID if view is None else view.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name, topic in self.topics.items() if topic.topic_id == topic_id), None)
@@ -150,10 +150,6 @@ class MetadataCache:
     def topics_to_request(self) -> tuple[str, ...] | None:
         """What the next request asks for; None stands for every topic."""
         return None if self._wants_all else tuple(sorted(self._wanted))
-
-    @property
-    def wants_all(self) -> bool:
-        return self._wants_all
 
     def want_topics(self, topics: Iterable[str], *, also_all: bool = False) -> bool:
         """Replace the wanted topics; a topic that is not in the view makes it stale. Says whether it did."""
@@ -239,11 +235,6 @@ class MetadataCache:
             return False
         self.view = replace(changed, version=before.version + 1)
         return True
-
-    def forget_brokers(self) -> None:
-        """None of the known brokers can be reached: what remains are the bootstrap addresses."""
-        self.view = replace(self.view, brokers=MappingProxyType({}), version=self.view.version + 1)
-        self._is_stale = True
 
     def _settle(self, now_ms: int, unsettled: bool) -> None:
         self._refreshed_at_ms = now_ms

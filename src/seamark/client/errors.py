@@ -27,13 +27,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seamark.client.code_meanings import meaning_of
 from seamark.counts import counted, shortened
-from seamark.errors import SeamarkError, UsageError
+from seamark.errors import DecodeError, OverLimit, SeamarkError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
+
+if TYPE_CHECKING:
+    from seamark.wire.records.record_batch import Buffer
 
 # So many causes are told in one sentence.
 _TOLD_CAUSES = 3
@@ -225,9 +228,9 @@ class NoOffsetForPartition(PositionError):
     """There is no committed offset and auto.offset.reset is none."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
-        found = tuple(partitions)
+        named = tuple(partitions)
         super().__init__(
-            f"{_some(found)}: no committed offset, and auto.offset.reset=none forbids to choose one", found
+            f"{_some(named)}: no committed offset, and auto.offset.reset=none forbids to choose one", named
         )
 
 
@@ -364,6 +367,33 @@ class RangeGone(OffsetOutOfRange):
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         super().__init__({partition: offset})
         self.args = (f"{partition} does not hold offset {offset}: it was deleted, or was never written",)
+
+
+def unreadable(partition: TopicPartition, offset: int, error: DecodeError, records: Buffer) -> CorruptRecords:
+    """What to tell of a batch that cannot be read, the first of ``records`` that ends behind the offset."""
+    setting = _setting_of(error)
+    if setting is None:
+        return CorruptRecords(partition, offset, str(error))
+    return RecordsTooLarge(partition, offset, error.reason, setting, _end_of_batch(records, offset))
+
+
+def _setting_of(error: DecodeError) -> str | None:
+    if isinstance(error, OverLimit) and error.field.endswith("header_count"):
+        return "record.max.headers"
+    if isinstance(error, OverLimit) and error.field == "records":
+        return "decoded.batch.max.bytes"
+    return None
+
+
+def _end_of_batch(records: Buffer, offset: int) -> int:
+    # Only consumers read batches; nobody else who knows these errors has to load how.
+    from seamark.wire.records.record_batch import scan_batches
+
+    try:
+        return next(header.next_offset for header, _ in scan_batches(records) if header.next_offset > offset)
+    except (DecodeError, StopIteration):
+        # It was read up to its records, so this does not happen; the next offset is a place to go on from as well.
+        return offset + 1
 
 
 @dataclass(frozen=True, slots=True)

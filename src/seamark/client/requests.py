@@ -12,11 +12,11 @@ from typing import NamedTuple
 from seamark.wire.schema.schema import Message
 
 
-class ByVersion(NamedTuple):
+class VersionedRequest(NamedTuple):
     """A request whose form depends on the version that is negotiated."""
 
     request: type[Message]
     make: Callable[[int], Message]
 
 
-Request = Message | ByVersion
+Request = Message | VersionedRequest

@@ -242,20 +242,20 @@ def _merge_forgotten(_: Command, replies: list[Reply]) -> Reply:
 
 def _merge_described(command: Command, replies: list[Reply]) -> Reply:
     assert isinstance(command, DescribeGroups)
-    found: dict[str | None, DescribedGroup] = {}
+    described: dict[str | None, DescribedGroup] = {}
     for reply in replies:
         assert isinstance(reply, DescribeReply)
-        found.update((group.group_id, group) for group in reply.groups)
-    return DescribeReply([found[group_id] for group_id in command.group_ids])
+        described.update((group.group_id, group) for group in reply.groups)
+    return DescribeReply([described[group_id] for group_id in command.group_ids])
 
 
 def _merge_deleted(command: Command, replies: list[Reply]) -> Reply:
     assert isinstance(command, DeleteGroups)
-    found: dict[str | None, ErrorCode] = {}
+    codes: dict[str | None, ErrorCode] = {}
     for reply in replies:
         assert isinstance(reply, DeleteGroupsReply)
-        found.update(reply.groups)
-    return DeleteGroupsReply([(group_id, found[group_id]) for group_id in dict.fromkeys(command.group_ids)])
+        codes.update(reply.groups)
+    return DeleteGroupsReply([(group_id, codes[group_id]) for group_id in dict.fromkeys(command.group_ids)])
 
 
 _MERGES: dict[type, Callable[[Command, list[Reply]], Reply]] = {

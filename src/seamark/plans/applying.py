@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.client import Offset
-from seamark.client.core.commits.messages import commit_portions
 from seamark.client.errors import ClientError, MemberFenced
+from seamark.client.group_offsets import commit_portions
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_committed, read_state
 from seamark.plans.decisions import Standing, Standings, check, describe

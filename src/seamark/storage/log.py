@@ -58,16 +58,16 @@ class Log:
     """
 
     def __init__(
-        self, filesystem: Filesystem, directory: str, settings: LogSettings, found: Recovered, open_files: OpenFiles
+        self, filesystem: Filesystem, directory: str, settings: LogSettings, recovered: Recovered, open_files: OpenFiles
     ) -> None:
         self._filesystem = filesystem
         self._open_files = open_files
         self.directory = directory
         self.settings = settings
-        self._segments = Segments(found.segments)
-        self._log_start = found.log_start
+        self._segments = Segments(recovered.segments)
+        self._log_start = recovered.log_start
         self._log_end = self._durable_end = self._segments.active.next_offset
-        self._cleaning = found.cleaning
+        self._cleaning = recovered.cleaning
         # Sealed segments whose bytes are not synced yet, oldest first.
         self._unsynced: dict[Segment, None] = {}
         # How often the directory's names changed, and how many of the changes a sync made durable.
@@ -95,8 +95,8 @@ class Log:
         """
         settings = settings or LogSettings()
         open_files = OpenFiles() if open_files is None else open_files
-        found = recover(filesystem, directory, settings, now_ms, open_files)
-        return cls(filesystem, directory, settings, found, open_files)
+        recovered = recover(filesystem, directory, settings, now_ms, open_files)
+        return cls(filesystem, directory, settings, recovered, open_files)
 
     @property
     def log_start(self) -> int:
@@ -303,16 +303,16 @@ class Log:
             try:
                 with self._noting_damage():
                     if timestamp_ms is None:
-                        found = yield from self._segments.find_max_timestamp(self._log_start)
+                        place = yield from self._segments.find_max_timestamp(self._log_start)
                     else:
-                        found = yield from self._segments.find_timestamp(timestamp_ms, self._log_start)
+                        place = yield from self._segments.find_timestamp(timestamp_ms, self._log_start)
             except StorageFailed:
                 if is_last or changes == self._name_changes:
                     raise
                 # Segments have gone or were replaced meanwhile: with those there are now.
                 continue
             if is_last or changes == self._name_changes:
-                return found
+                return place
         raise AssertionError("the last round returns or raises")
 
     # -- the start of the log

@@ -54,12 +54,12 @@ class GroupOffsets(dict[TopicPartition, StoredOffset | BadOffset]):
 
     @property
     def good(self) -> dict[TopicPartition, StoredOffset]:
-        return {partition: found for partition, found in self.items() if isinstance(found, StoredOffset)}
+        return {partition: stored for partition, stored in self.items() if isinstance(stored, StoredOffset)}
 
     @property
     def bad(self) -> list[BadOffset]:
         """Everything that is not an offset, strays included."""
-        return [found for found in self.values() if isinstance(found, BadOffset)] + list(self.strays)
+        return [stored for stored in self.values() if isinstance(stored, BadOffset)] + list(self.strays)
 
 
 # A group, and what is to be stored for it.

@@ -92,25 +92,25 @@ class FileStore:
     def read(self, group: str, topics: Iterable[str] | None = None) -> GroupOffsets:
         if topics is None:
             return self._offsets(group, self._rows(_READ + _ORDER, group))
-        found = GroupOffsets()
+        offsets = GroupOffsets()
         for topic in sorted(set(topics)):
-            found |= self._offsets(group, self._rows(f"{_READ} AND topic = ?{_ORDER}", group, topic))
-        return found
+            offsets |= self._offsets(group, self._rows(f"{_READ} AND topic = ?{_ORDER}", group, topic))
+        return offsets
 
     def read_many(self, groups: Iterable[str]) -> Iterator[tuple[str, GroupOffsets]]:
         for group in groups:
             yield group, self.read(group)
 
     def _offsets(self, group: str, rows: list[Any]) -> GroupOffsets:
-        found = GroupOffsets()
+        offsets = GroupOffsets()
         for topic, partition, committed, metadata, epoch in rows:
             # The columns take whatever another program writes into them.
             if isinstance(committed, int) and is_offset(committed) and isinstance(metadata, str):
-                found[TopicPartition(topic, partition)] = StoredOffset(committed, metadata, epoch)
+                offsets[TopicPartition(topic, partition)] = StoredOffset(committed, metadata, epoch)
             else:
                 where = f"{self.path}: group {group!r}, {topic}-{partition}"
-                found[TopicPartition(topic, partition)] = BadOffset(where, str(committed))
-        return found
+                offsets[TopicPartition(topic, partition)] = BadOffset(where, str(committed))
+        return offsets
 
     def _rows(self, asked: str, *values: object) -> list[Any]:
         with self._lock:
@@ -144,7 +144,7 @@ class FileStore:
         fault = self._change("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)", rows)
         if fault is not None:
             outcomes = [
-                (group, {each: found or fault for each, found in results.items()}) for group, results in outcomes
+                (group, {each: outcome or fault for each, outcome in results.items()}) for group, results in outcomes
             ]
         yield from outcomes
 

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from seamark.client import Offset
-from seamark.client.core.commits.messages import commit_portions
 from seamark.client.errors import BrokerError, ClientError, MemberFenced, UnsupportedByBroker
+from seamark.client.group_offsets import commit_portions
 from seamark.errors import ClosedError, SeamarkError
 from seamark.stores.contract import GroupOffsets, GroupWrite, Outcomes, StoredOffset, is_offset
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
@@ -78,18 +78,18 @@ class KafkaStore:
         return sorted({partition.topic for partition in self.read(group)})
 
     def read(self, group: str, topics: Iterable[str] | None = None) -> GroupOffsets:
-        found = next(self.read_many([group]))[1]
+        offsets = next(self.read_many([group]))[1]
         if topics is None:
-            return found
+            return offsets
         wanted = set(topics)
-        return GroupOffsets({each: offset for each, offset in found.items() if each.topic in wanted})
+        return GroupOffsets({each: offset for each, offset in offsets.items() if each.topic in wanted})
 
     def read_many(self, groups: Iterable[str]) -> Iterator[tuple[str, GroupOffsets]]:
         coming = iter(groups)
         while batch := list(islice(coming, _READ_AT_ONCE)):
-            found = self._read_batch(batch)
+            offsets = self._read_batch(batch)
             for group in batch:
-                yield group, GroupOffsets({each: _stored(offset) for each, offset in sorted(found[group].items())})
+                yield group, GroupOffsets({each: _stored(offset) for each, offset in sorted(offsets[group].items())})
 
     def _read_batch(self, groups: list[str]) -> Mapping[str, dict[TopicPartition, Offset]]:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from seamark.errors import SeamarkError, UsageError
 from seamark.parallel.core.handler_kinds import check_answer, is_async
-from seamark.parallel.pools.calls import check_handler
+from seamark.parallel.pools.call import check_handler
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
 from seamark.simulation.world.violations import SHOWN_EVENTS, InvariantViolated
 from seamark.testing.check_handlers import Handler, argument_of

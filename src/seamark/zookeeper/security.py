@@ -37,24 +37,24 @@ def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
     """Kazoo's keywords for TLS; ConfigError for one that it does not have, or a file that cannot be used."""
     if tls is None:
         return {}
-    found = {"use_ssl": True, **tls}
-    for name in found.keys() - _TLS:
+    options = {"use_ssl": True, **tls}
+    for name in options.keys() - _TLS:
         # Not its value, which may be a password under a wrong name.
         raise ConfigError(f"tls[{name!r}]", HIDDEN, f"there is no such setting; there are {', '.join(sorted(_TLS))}")
-    if bool(found.get("certfile")) != bool(found.get("keyfile")):
-        raise ConfigError("tls['certfile']", found.get("certfile"), "certfile and keyfile go together")
+    if bool(options.get("certfile")) != bool(options.get("keyfile")):
+        raise ConfigError("tls['certfile']", options.get("certfile"), "certfile and keyfile go together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if found.get("ca"):
-        _try("tls['ca']", found["ca"], lambda: context.load_verify_locations(found["ca"]))
-    if found.get("certfile"):
+    if options.get("ca"):
+        _try("tls['ca']", options["ca"], lambda: context.load_verify_locations(options["ca"]))
+    if options.get("certfile"):
         # Not None, which would ask the terminal.
-        password = found.get("keyfile_password") or ""
+        password = options.get("keyfile_password") or ""
         _try(
             "tls['certfile']",
-            found["certfile"],
-            lambda: context.load_cert_chain(found["certfile"], found["keyfile"], password),
+            options["certfile"],
+            lambda: context.load_cert_chain(options["certfile"], options["keyfile"], password),
         )
-    return found
+    return options
 
 
 def _try(option: str, file: object, load: Any) -> None:
@@ -86,15 +86,15 @@ def from_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     for name in sorted(properties.keys() - _KNOWN):
         known = ", ".join(sorted(_KNOWN))
         raise ConfigError(name, HIDDEN, f"ZooKeeper's settings have no such name; there are {known}")
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if properties.get("zookeeper.digest"):
-        found["digest"] = properties["zookeeper.digest"]
+        options["digest"] = properties["zookeeper.digest"]
     sasl = {name.removeprefix(_SASL): value for name, value in properties.items() if name.startswith(_SASL)}
     if sasl:
-        found["sasl"] = {"mechanism": "DIGEST-MD5", **sasl}
+        options["sasl"] = {"mechanism": "DIGEST-MD5", **sasl}
     if _is_true(properties, f"{_SSL}client.enable"):
-        found["tls"] = _tls_of(properties)
-    return found
+        options["tls"] = _tls_of(properties)
+    return options
 
 
 def _tls_of(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -102,14 +102,14 @@ def _tls_of(properties: Mapping[str, str]) -> dict[str, Any]:
         kind = properties.get(f"{_SSL}{store}.type", "PEM")
         if kind.upper() != "PEM":
             raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM can be read (keytool and openssl make it)")
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "check_hostname": properties.get(f"{_SSL}endpoint.identification.algorithm", "HTTPS").upper() == "HTTPS"
     }
     if trusted := properties.get(f"{_SSL}truststore.location"):
-        found["ca"] = trusted
+        options["ca"] = trusted
     if own := properties.get(f"{_SSL}keystore.location"):
-        found |= {"certfile": own, "keyfile": own, "keyfile_password": properties.get(f"{_SSL}keystore.password")}
-    return found
+        options |= {"certfile": own, "keyfile": own, "keyfile_password": properties.get(f"{_SSL}keystore.password")}
+    return options
 
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:

@@ -20,7 +20,7 @@ from seamark.topic_partition import TopicPartition
 from seamark.zookeeper import nodes
 from seamark.zookeeper.multi_read import read_each
 from seamark.zookeeper.session import ZookeeperSession
-from seamark.zookeeper.writes import Node, attempt_each, put_each
+from seamark.zookeeper.writes import NodeContent, attempt_each, put_each
 
 # Groups whose nodes are listed together; their offsets are read behind one another all the same.
 _GROUPS_AT_ONCE = 256
@@ -28,7 +28,7 @@ _GROUPS_AT_ONCE = 256
 _WRITTEN_AT_ONCE = 4096
 
 
-class _Node(NamedTuple):
+class _OffsetNode(NamedTuple):
     path: str
     topic: str
     partition: int
@@ -80,7 +80,7 @@ class ZookeeperStore:
         if nodes.why_not_a_node(group) is not None:
             return GroupOffsets()
         wanted = [
-            _Node(nodes.partition_path(group, *each), *each)
+            _OffsetNode(nodes.partition_path(group, *each), *each)
             for each in partitions
             if nodes.why_not_a_node(each[0]) is None
         ]
@@ -95,13 +95,13 @@ class ZookeeperStore:
         """List the groups' partitions together, then read all of them in one stream and cut it by group."""
         topics: dict[str, list[str]] = {}
         named = {nodes.offsets_path(group): group for group in groups if nodes.why_not_a_node(group) is None}
-        for path, found in self._children(named).items():
-            topics[named[path]] = sorted(found if only is None else only.intersection(found))
+        for path, children in self._children(named).items():
+            topics[named[path]] = sorted(children if only is None else only.intersection(children))
         listed = self._children(nodes.topic_path(group, topic) for group, names in topics.items() for topic in names)
         # By place: a group may be asked for twice.
         strays: dict[int, list[BadOffset]] = {}
 
-        def partitions(number: int) -> Iterator[tuple[int, _Node]]:
+        def partitions(number: int) -> Iterator[tuple[int, _OffsetNode]]:
             group = groups[number]
             for topic in topics.get(group, ()):
                 path = nodes.topic_path(group, topic)
@@ -110,7 +110,7 @@ class ZookeeperStore:
                     if partition is None:
                         strays.setdefault(number, []).append(BadOffset(f"{path}/{name}", name))
                     else:
-                        yield number, _Node(f"{path}/{name}", topic, partition)
+                        yield number, _OffsetNode(f"{path}/{name}", topic, partition)
 
         numbered = (each for number in range(len(groups)) for each in partitions(number))
         answers = read_each(self._session, numbered, lambda each: each[1].path)
@@ -125,16 +125,16 @@ class ZookeeperStore:
         for without in range(following, len(groups)):
             yield groups[without], GroupOffsets(strays=strays.get(without, ()))
 
-    def _contents(self, wanted: Iterable[_Node]) -> Iterator[tuple[TopicPartition, StoredOffset | BadOffset]]:
+    def _contents(self, wanted: Iterable[_OffsetNode]) -> Iterator[tuple[TopicPartition, StoredOffset | BadOffset]]:
         return self._read_contents(read_each(self._session, wanted, lambda node: node.path))
 
     def _read_contents(
-        self, answers: Iterable[tuple[_Node, Any]]
+        self, answers: Iterable[tuple[_OffsetNode, Any]]
     ) -> Iterator[tuple[TopicPartition, StoredOffset | BadOffset]]:
         for node, answer in answers:
-            found = self._value(answer, node.path)
-            if found is not None:
-                yield TopicPartition(node.topic, node.partition), nodes.read_offset(node.path, found[0])
+            content = self._value(answer, node.path)
+            if content is not None:
+                yield TopicPartition(node.topic, node.partition), nodes.read_offset(node.path, content[0])
 
     def _children(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """The names below each path; none below one that does not exist."""
@@ -160,14 +160,14 @@ class ZookeeperStore:
 
     def _write_batch(self, batch: list[GroupWrite]) -> Iterator[tuple[str, Outcomes]]:
         outcomes: list[Outcomes] = [{} for _ in batch]
-        wanted: dict[tuple[int, TopicPartition], Node] = {}
+        wanted: dict[tuple[int, TopicPartition], NodeContent] = {}
         for number, (group, offsets) in enumerate(batch):
             for partition, stored in offsets.items():
                 fault = self._why_not(group, partition, stored.offset)
                 outcomes[number][partition] = fault
                 if fault is None:
                     path = nodes.partition_path(group, *partition)
-                    wanted[number, partition] = Node(path, nodes.offset_text(stored.offset))
+                    wanted[number, partition] = NodeContent(path, nodes.offset_text(stored.offset))
         for (number, partition), fault in put_each(self._session, wanted).items():
             outcomes[number][partition] = fault
         for (group, _), each in zip(batch, outcomes, strict=True):
@@ -216,12 +216,12 @@ class ZookeeperStore:
         coming = iter(groups)
         while batch := list(islice(coming, _GROUPS_AT_ONCE)):
             named = {nodes.members_path(group): group for group in batch if nodes.why_not_a_node(group) is None}
-            found = {named[path]: sorted(members) for path, members in self._children(named).items()}
+            members_of = {named[path]: sorted(members) for path, members in self._children(named).items()}
             # Owners without a member: a consumer that registers in a way of its own, or one that is just leaving.
-            for group, owners in self._owners([each for each, members in found.items() if not members]).items():
-                found[group] = sorted(owners)
+            for group, owners in self._owners([each for each, members in members_of.items() if not members]).items():
+                members_of[group] = sorted(owners)
             for group in batch:
-                yield group, found.get(group, [])
+                yield group, members_of.get(group, [])
 
     def _owners(self, groups: list[str]) -> dict[str, set[str]]:
         paths = {nodes.owners_path(group): group for group in groups}
@@ -231,9 +231,9 @@ class ZookeeperStore:
         }
         owners: dict[str, set[str]] = {}
         for path, answer in self._session.each(lambda client, path: client.get_async(path), partitions):
-            found = self._value(answer, path)
-            if found is not None:
-                owner = (found[0] or b"").decode("utf-8", "backslashreplace")
+            content = self._value(answer, path)
+            if content is not None:
+                owner = (content[0] or b"").decode("utf-8", "backslashreplace")
                 owners.setdefault(partitions[path], set()).add(owner or f"the owner of {path}")
         return owners
 

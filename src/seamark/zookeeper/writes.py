@@ -25,12 +25,12 @@ _PORTION = 128
 T = TypeVar("T")
 
 
-class Node(NamedTuple):
+class NodeContent(NamedTuple):
     path: str
     content: bytes
 
 
-def put_each(session: ZookeeperSession, wanted: Mapping[T, Node]) -> dict[T, SeamarkError]:
+def put_each(session: ZookeeperSession, wanted: Mapping[T, NodeContent]) -> dict[T, SeamarkError]:
     """Set the nodes; gives what failed, by key."""
     if len(wanted) < _MANY:
         return _put_one_by_one(session, wanted, list(wanted))
@@ -60,10 +60,10 @@ def put_each(session: ZookeeperSession, wanted: Mapping[T, Node]) -> dict[T, Sea
     return failed | _put_one_by_one(session, wanted, undone)
 
 
-def _put_one_by_one(session: ZookeeperSession, wanted: Mapping[T, Node], keys: list[T]) -> dict[T, SeamarkError]:
+def _put_one_by_one(session: ZookeeperSession, wanted: Mapping[T, NodeContent], keys: list[T]) -> dict[T, SeamarkError]:
     failed: dict[T, SeamarkError] = {}
 
-    def run(ask: Callable[[Any, Node], Any], some: list[T], passed: tuple[type[Exception], ...]) -> list[T]:
+    def run(ask: Callable[[Any, NodeContent], Any], some: list[T], passed: tuple[type[Exception], ...]) -> list[T]:
         """Ask for each; gives the keys whose answer is ``passed``, which another step deals with."""
         left = []
         for key, answer in attempt_each(session, lambda client, key: ask(client, wanted[key]), some):

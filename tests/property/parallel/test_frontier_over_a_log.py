@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seamark.parallel.core.actions import CommitOffsets, StartCall
 from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.ports import Committed, Polled
+from seamark.parallel.core.work import CommitOffsets, StartCall
 from seamark.parallel.settings import Commit, Order, Retry, Settings
 from seamark.simulation.parallel.log import PartitionLog
 from seamark.topic_partition import TopicPartition
@@ -120,7 +120,7 @@ class FrontierOverALog(RuleBasedStateMachine):
             self.perform(self.engine.failed(call, ValueError("no"), self.now))
             return
         self.over.add(work.record)
-        if self.engine.stays.is_live(work):
+        if self.engine.assignments.is_live(work):
             self.model.is_over[work.offset] = True
         self.perform(self.engine.succeeded(call, self.now))
 

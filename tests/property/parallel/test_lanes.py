@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.parallel.core.lanes import Lanes
-from seamark.parallel.core.work import Work
+from seamark.parallel.core.work import InFlightRecord
 from seamark.topic_partition import TopicPartition
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
@@ -28,7 +28,7 @@ def test_order_is_kept_nothing_is_lost_and_concurrency_is_respected(
     for _ in range(count):
         partition = random.choice(PARTITIONS)
         lane = random.randrange(keys + 1) or None
-        waiting.append(Work(partition, 1, offset[partition], None, lane=lane))
+        waiting.append(InFlightRecord(partition, 1, offset[partition], None, lane=lane))
         offset[partition] += 1
     polled = list(waiting)
     while waiting or calls or held or lanes.ready_count:
@@ -69,7 +69,7 @@ def test_order_is_kept_nothing_is_lost_and_concurrency_is_respected(
 def test_a_partition_with_work_is_served_in_every_round(sizes, concurrency):
     lanes = Lanes(concurrency)
     for partition, size in zip(PARTITIONS, sizes, strict=False):
-        lanes.add(Work(partition, 1, number, None) for number in range(size))
+        lanes.add(InFlightRecord(partition, 1, number, None) for number in range(size))
     left = dict(zip(PARTITIONS, sizes, strict=False))
     since_served = dict.fromkeys(left, 0)
     while work := lanes.take():

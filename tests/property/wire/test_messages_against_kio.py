@@ -1,6 +1,6 @@
 """Every message and version that kio has, compared with kio: the facts, kio reading our bytes, we reading kio's bytes.
 
-The versions kio lacks are listed here and have hand-made bytes in tests/unit/wire/test_messages_golden.py.
+The versions kio lacks are listed here and have hand-made bytes in tests/unit/wire/protocol/test_messages_golden.py.
 kio refuses tagged fields that it does not know, so those are left to our own round trips.
 SEAMARK_SOAK=1 raises the examples per message and version from twenty to two hundred.
 """

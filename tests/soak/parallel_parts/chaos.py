@@ -93,10 +93,10 @@ class Members:
     def replace_ended(self) -> None:
         for process in [each for each in self.running if each.poll() is not None]:
             self.running.remove(process)
-            self.ended_by_themselves.append(self.last_words())
+            self.ended_by_themselves.append(self.final_report())
             self.add()
 
-    def last_words(self) -> str:
+    def final_report(self) -> str:
         newest = max(self._directory.glob("errors-*"), key=lambda path: path.stat().st_mtime)
         return newest.read_text(errors="replace")[-600:]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seamark.client.config.aliases import ELSEWHERE
+from seamark.client.config.aliases import UNSUPPORTED
 from seamark.client.config.config import ClientConfig, ConsumerConfig, ProducerConfig
 from seamark.client.config.keys import rule_of
 
@@ -47,4 +47,4 @@ def test_every_key_is_in_the_document_with_its_default(heading, rows):
 def test_every_refused_key_is_in_the_document_with_its_sentence():
     section = DOCUMENT.read_text().partition("### Refused\n")[2].partition("\n##")[0]
     rows = re.findall(r"^\| `(.*?)` \| (.*) \|$", section, re.MULTILINE)
-    assert dict(rows) == ELSEWHERE
+    assert dict(rows) == UNSUPPORTED

@@ -12,7 +12,7 @@ from seamark.cli.show.durations import duration_text, seconds_of, time_ms_of
 from seamark.client.admin.types import ClusterDescription, GroupDescription, GroupMember, ListedOffset
 from seamark.client.cluster_view import Node, PartitionView, TopicView
 from seamark.client.errors import BrokerError, ConnectionFailed, broker_error
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.client.records import Offset
 from seamark.dashboard.access import Access
 from seamark.dashboard.app import Dashboard

@@ -1,7 +1,7 @@
 """A group whose offset went back stays rewound until it is where it was, or until somebody acknowledged it."""
 
 from seamark.client.errors import broker_error
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.dashboard.sight import Sight
 from seamark.monitor.watching import Watching
 from seamark.rules.status import Status

@@ -3,7 +3,7 @@
 import pytest
 
 from seamark.client.errors import broker_error
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.dashboard.sight import Limits, Sight
 from seamark.rules.status import Status
 from seamark.topic_partition import TopicPartition

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.client.admin.types import ListedOffset
 from seamark.client.errors import ConnectionFailed, CorruptRecords, broker_error
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.client.records import Offset
 from seamark.monitor.group_ages import GroupAges
 from seamark.rules.lag import lag_of

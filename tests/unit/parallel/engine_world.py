@@ -8,22 +8,22 @@ from collections import Counter
 from random import Random
 from types import SimpleNamespace
 
-from seamark.parallel.core.actions import (
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
+from seamark.parallel.core.work import (
     CommitOffsets,
     PausePartitions,
+    RecordState,
     ResumePartitions,
     StartCall,
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.core.engine import Engine
-from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
-from seamark.parallel.core.work import Where
 from seamark.topic_partition import TopicPartition
 from seamark.wire.offsets.done_ahead import decode
 
 
-class Stay:
+class Assignment:
     """What a member may run of a partition: from ``start``, without what the commit's map said."""
 
     def __init__(self, start, known):
@@ -40,7 +40,7 @@ class Member:
         self.calls = []
         self.positions = {}
         self.paused = set()
-        self.stays = {}
+        self.assignments = {}
         self.commits = []
         self.dead_letters = []
         self.is_stopped = False
@@ -134,7 +134,7 @@ class World:
         committed = self.committed[partition]
         self.owner[partition] = member
         start = max(committed.offset, 0)
-        member.stays[partition] = Stay(start, decode(committed.metadata, committed.offset) or ())
+        member.assignments[partition] = Assignment(start, decode(committed.metadata, committed.offset) or ())
         member.positions[partition] = start
         member.paused.discard(partition)
         member.perform(member.engine.assigned({partition: committed}, self.now))
@@ -161,11 +161,11 @@ class World:
         previous, first = {}, {}
         for work in call.works:
             partition, offset = work.partition, work.offset
-            assert engine.stays.terms().get(partition) == work.term
-            stay = member.stays[partition]
-            assert offset >= stay.start
-            assert offset not in stay.known, "a record of the done-ahead map is run again"
-            assert offset not in stay.done, "a record is run again without need"
+            assert engine.assignments.terms().get(partition) == work.term
+            assignment = member.assignments[partition]
+            assert offset >= assignment.start
+            assert offset not in assignment.known, "a record of the done-ahead map is run again"
+            assert offset not in assignment.done, "a record is run again without need"
             if work.lane is not None:
                 assert (partition, work.lane) not in running, "two calls for one key"
                 assert offset > previous.get((partition, work.lane), -1)
@@ -226,14 +226,14 @@ class World:
         if is_poisoned or self.random.random() < self.failures:
             actions = member.engine.failed(call, ValueError("no"), self.now)
             for work in call.works:
-                if work.where is Where.OVER:
+                if work.state is RecordState.OVER:
                     self.over[work.partition].add(work.offset)
             member.perform(actions)
             return
         for work in call.works:
             self.over[work.partition].add(work.offset)
-            if member.engine.stays.terms().get(work.partition) == work.term:
-                member.stays[work.partition].done.add(work.offset)
+            if member.engine.assignments.terms().get(work.partition) == work.term:
+                member.assignments[work.partition].done.add(work.offset)
         member.perform(member.engine.succeeded(call, self.now))
 
     def write_dead_letter(self, member):
@@ -308,10 +308,10 @@ class World:
             if any(position <= record.offset < member.positions[partition] for record in self.log[partition]):
                 member.positions[partition] = position
                 # What lies before the sought offset goes on as if nothing had happened.
-                before = member.stays[partition]
+                before = member.assignments[partition]
                 known = [each for each in before.known if each < position]
-                stay = member.stays[partition] = Stay(min(before.start, position), known)
-                stay.done = {offset for offset in before.done if offset < position}
+                assignment = member.assignments[partition] = Assignment(min(before.start, position), known)
+                assignment.done = {offset for offset in before.done if offset < position}
                 found = [record for record in self.log[partition] if record.offset >= position][:1]
                 member.positions[partition] = found[0].offset + 1
                 member.perform(member.engine.polled(Polled(TopicPartition(*partition), found, -1), self.now))
@@ -356,7 +356,7 @@ class World:
         ]
         for member in self.members:
             lines.append(
-                f"member {member.name}: {member.engine.tally.as_dict()} calls={member.calls} paused={member.paused}"
+                f"member {member.name}: {member.engine.counters.as_dict()} calls={member.calls} paused={member.paused}"
             )
             lines += [str(stall) for stall in member.engine.stalls(self.now, 0)]
         return "\n".join(lines)

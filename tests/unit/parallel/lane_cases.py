@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from seamark.parallel.core.work import Work
+from seamark.parallel.core.work import InFlightRecord
 from seamark.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -12,7 +12,7 @@ OTHERS = TopicPartition("orders", 1)
 def work(offset, lane=None, partition=ORDERS, term=1, **keywords):
     record = SimpleNamespace(offset=offset, key=lane, value=b"v", headers=(), timestamp_ms=7)
     # Equal, but not the same: each poll has its own.
-    return Work(TopicPartition(*partition), term, offset, record, lane=lane, **keywords)
+    return InFlightRecord(TopicPartition(*partition), term, offset, record, lane=lane, **keywords)
 
 
 def works(lanes, partition=ORDERS):

@@ -3,11 +3,10 @@
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.core.actions import CommitOffsets, StartCall, WriteDeadLetter
 from seamark.parallel.core.columns import RowRecord, batch_of_records, batch_of_works, rows_of
 from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.ports import Committed, PolledColumns
-from seamark.parallel.core.work import Where
+from seamark.parallel.core.work import CommitOffsets, RecordState, StartCall, WriteDeadLetter
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Retry, Settings
 from seamark.topic_partition import TopicPartition
 from seamark.wire.offsets.done_ahead import DoneAhead, encode
@@ -84,7 +83,7 @@ def test_rows_run_in_pieces_and_the_frontier_stays_below_what_is_unfinished():
     assert shell.commit() == 20
     shell.succeed(third)
     assert shell.commit() == 25
-    assert (shell.engine.tally.polled, shell.engine.tally.done) == (9, 9)
+    assert (shell.engine.counters.polled, shell.engine.counters.done) == (9, 9)
     assert (shell.engine.budget.held_bytes, shell.engine.budget.held_records) == (0, 0)
 
 
@@ -95,7 +94,7 @@ def test_rows_that_an_earlier_commit_says_are_done_are_left_out():
     shell.poll(columns(3, 4, 5, 6, 7, 8, 9))
     (call,) = shell.take()
     assert offsets_of(call) == [3, 6, 7, 9]
-    assert (shell.engine.tally.polled, shell.engine.tally.spared) == (7, 3)
+    assert (shell.engine.counters.polled, shell.engine.counters.spared) == (7, 3)
     shell.succeed(call)
     assert shell.commit() == 10
 
@@ -152,7 +151,7 @@ def test_results_of_a_partition_that_went_are_late_row_by_row():
     (call,) = shell.take()
     shell.perform(shell.engine.lost([PLACE], shell.now))
     shell.succeed(call)
-    assert (shell.engine.tally.late, shell.engine.tally.done) == (3, 0)
+    assert (shell.engine.counters.late, shell.engine.counters.done) == (3, 0)
     assert shell.engine.budget.held_records == 0
 
 
@@ -163,7 +162,7 @@ def test_at_most_once_runs_pieces_after_their_commit():
     assert shell.committed == {PLACE: 2}
     (call,) = shell.take()
     shell.succeed(call)
-    assert shell.engine.tally.done == 2
+    assert shell.engine.counters.done == 2
 
 
 def test_pieces_of_several_partitions_share_a_call_if_they_fit():
@@ -180,7 +179,7 @@ def test_pieces_of_several_partitions_share_a_call_if_they_fit():
     assert sorted(zip(batch.column("topic").to_pylist(), batch.column("offset").to_pylist(), strict=True)) == [
         ("t", 1), ("t", 2), ("u", 7), ("u", 8),
     ]  # fmt: skip
-    assert all(work.where is Where.RUNNING for work in call.works)
+    assert all(work.state is RecordState.RUNNING for work in call.works)
 
 
 def test_records_survive_the_way_to_columns_and_back():

@@ -8,7 +8,7 @@ import pytest
 
 import seamark.parallel.core.committer
 from seamark.parallel.core.committer import LARGEST_LONG, OffsetCommitter
-from seamark.parallel.core.frontier import BrokenPromise
+from seamark.parallel.core.frontier import InvariantViolation
 from seamark.wire.offsets.done_ahead import DoneAhead, decode
 
 TERM = 1
@@ -80,15 +80,15 @@ def test_the_same_partition_of_two_subscriptions_is_two_keys():
 
 
 class TellingQueue(deque):
-    """Calls ``at_read`` when somebody is about to read it."""
+    """Calls ``at_read`` while somebody reads it."""
 
     at_read = None
 
-    def __len__(self):
+    def popleft(self):
         if self.at_read:
             at_read, self.at_read = self.at_read, None
             at_read()
-        return super().__len__()
+        return super().popleft()
 
 
 def hermes(in_flight_first, between):
@@ -122,10 +122,10 @@ def hermes(in_flight_first, between):
 
 
 # covers: H16, H15, H8, H11
-def test_what_comes_between_the_two_reads_never_holds_the_partition_back():
+def test_what_comes_while_a_run_reads_never_holds_the_partition_back():
     committer = committer_of("s/p0")
     committer.run()
-    queue = committer._in_flight_queue = TellingQueue()
+    queue = committer._queue = TellingQueue()
     committer.in_flight("s/p0", TERM, [1])
     committer.done("s/p0", TERM, [1])
 
@@ -216,16 +216,16 @@ def test_a_broken_contract_ends_the_committer_loudly():
     committer = committer_of("s/p0")
     committer.in_flight("s/p0", TERM, [5])
     committer.done("s/p0", TERM, [6])
-    with pytest.raises(BrokenPromise, match="offset 6 is reported done"):
+    with pytest.raises(InvariantViolation, match="offset 6 is reported done"):
         committer.run()
-    with pytest.raises(BrokenPromise, match="the committer stopped"):
+    with pytest.raises(InvariantViolation, match="the committer stopped"):
         committer.run()
 
 
 def test_a_term_that_goes_backwards_is_refused():
     committer = committer_of("s/p0")
     committer.assigned("s/p0", 1, position=0)
-    with pytest.raises(BrokenPromise, match="assigned in term 1, but term 1 had begun"):
+    with pytest.raises(InvariantViolation, match="assigned in term 1, but term 1 had begun"):
         committer.run()
 
 
@@ -262,11 +262,11 @@ def test_metrics_tell_runs_ends_obsolete_reports_and_queue_lengths():
     committer.done("s/p0", TERM, [1])
     committer.done("s/p0", 9, [2])
     before = committer.metrics()
-    assert (before.in_flight_queue, before.committed_queue, before.runs) == (2, 2, 0)
+    assert (before.queued, before.runs) == (4, 0)
     committer.run()
     after = committer.metrics()
     assert (after.runs, after.last_run_s, after.committed_count, after.obsolete_count) == (1, 0.25, 1, 1)
-    assert (after.in_flight_queue, after.committed_queue, after.in_flight) == (0, 0, 2)
+    assert (after.queued, after.in_flight) == (0, 2)
 
 
 # covers: I9

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.core.actions import CommitOffsets, PausePartitions, ResumePartitions, StartCall, Stopped
 from seamark.parallel.core.columns import batch_of_records
 from seamark.parallel.core.ports import Committed, MetadataTooLong, PolledColumns
+from seamark.parallel.core.work import CommitOffsets, PausePartitions, ResumePartitions, StartCall, Stopped
 from seamark.parallel.observe.metrics import metrics_text
 from seamark.parallel.observe.status import State, Status
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Park, Retry, Skip
@@ -58,7 +58,7 @@ def test_a_handler_that_hangs_holds_a_rebalance_up_no_longer_than_it_is_waited_f
     assert not driver.engine.is_drained([P0])
     [commit] = [each for each in driver.do("release", [P0]) if isinstance(each, CommitOffsets)]
     assert commit.offsets[P0].offset == 0
-    assert driver.engine.stays.terms() == {}
+    assert driver.engine.assignments.terms() == {}
 
 
 # astubbs/parallel-consumer#121
@@ -101,7 +101,7 @@ def test_metrics_do_not_grow_with_the_number_of_records():
     driver = Driver(concurrency=100)
 
     def size():
-        return len(metrics_text(Status(State.RUNNING, "g", tally=dict.fromkeys(driver.engine.tally.as_dict(), 7))))
+        return len(metrics_text(Status(State.RUNNING, "g", tally=dict.fromkeys(driver.engine.counters.as_dict(), 7))))
 
     before = size()
     for offset in range(500):
@@ -386,7 +386,7 @@ def test_a_retry_that_was_asked_for_happens():
     driver.fail(0)
     driver.wait(0.5)
     driver.succeed(0)
-    assert (driver.engine.tally.retried, driver.engine.tally.done) == (1, 1)
+    assert (driver.engine.counters.retried, driver.engine.counters.done) == (1, 1)
 
 
 # spring-projects/spring-kafka
@@ -482,7 +482,7 @@ def test_records_polled_while_stopping_are_left_alone():
     for start in range(1, 2000, 100):
         driver.poll(list(range(start, start + 100)))
     assert driver.engine.budget.held_records == 1
-    assert driver.engine.tally.unowned == 2000
+    assert driver.engine.counters.unowned == 2000
 
 
 def test_a_parked_record_of_a_partition_that_goes_cannot_be_decided_about():
@@ -573,7 +573,7 @@ def test_at_most_once_a_cut_takes_the_rows_that_come_again_out_of_columns_that_w
     assert sorted(rows) == [0, 1, 2, 3, 4]
     for call in driver.all_of(StartCall):
         driver.do("succeeded", call)
-    assert driver.engine.tally.done == 5
+    assert driver.engine.counters.done == 5
     assert driver.engine.budget.held_records == 0
 
 

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.core.actions import (
+from seamark.parallel.core.commits import GIVE_UP_AFTER_S
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
+from seamark.parallel.core.work import (
     CommitOffsets,
     PausePartitions,
+    RecordState,
     ResumePartitions,
     StartCall,
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.core.commit_tickets import GIVE_UP_AFTER_S
-from seamark.parallel.core.engine import Engine
-from seamark.parallel.core.ports import Committed, MetadataTooLong, Polled
-from seamark.parallel.core.work import Where
 from seamark.parallel.settings import Batch, Commit, DeadLetter, Order, Park, Retry, Settings, Skip
 from seamark.topic_partition import TopicPartition
 from seamark.wire.offsets.done_ahead import decode, encode
@@ -107,7 +107,7 @@ def test_a_new_owner_runs_only_what_the_map_does_not_say():
     driver = Driver(committed={P0: Committed(10, metadata)})
     driver.poll([10, 11, 12, 13])
     assert driver.started() == [10, 13]
-    assert driver.engine.tally.spared == 2
+    assert driver.engine.counters.spared == 2
     driver.succeed(13)
     [commit] = [action for action in driver.wait(1.0) if isinstance(action, CommitOffsets)]
     assert list(decode(commit.offsets[P0].metadata, 10)) == [11, 12, 13]
@@ -122,7 +122,7 @@ def test_metadata_of_somebody_else_is_counted_and_left_alone(metadata):
     driver = Driver(committed={P0: Committed(3, metadata)})
     driver.poll([3, 4])
     assert driver.started() == [3, 4]
-    assert driver.engine.tally.foreign_metadata == 1
+    assert driver.engine.counters.foreign_metadata == 1
 
 
 # peers: a fresh record is dropped when a stale one holds its offset
@@ -134,7 +134,7 @@ def test_a_late_result_changes_nothing_and_the_fresh_record_is_run():
     driver.do("assigned", {P0: Committed(0)})
     driver.poll([0, 1], keys=["c", "d"])
     driver.do("succeeded", old)
-    assert (driver.engine.tally.late, driver.engine.tally.done) == (1, 0)
+    assert (driver.engine.counters.late, driver.engine.counters.done) == (1, 0)
     assert driver.commit() == {}
     driver.succeed(0, 1)
     assert driver.commit() == {P0: 2}
@@ -176,7 +176,7 @@ def test_records_polled_of_a_partition_that_goes_are_not_taken():
     driver.do("revoked", [P0])
     driver.poll([0, 1])
     assert driver.started() == []
-    assert driver.engine.tally.unowned == 2
+    assert driver.engine.counters.unowned == 2
     driver.do("release", [P0])
     driver.do("assigned", {P0: Committed(0)})
     driver.poll([0, 1])
@@ -241,7 +241,7 @@ def test_a_dead_letter_is_committed_past_only_when_it_is_stored():
     driver.do("dead_letter_written", letter.work, None)
     assert driver.started() == [1]
     assert driver.commit() == {P0: 1}
-    assert driver.engine.tally.dead_lettered == 1
+    assert driver.engine.counters.dead_lettered == 1
 
 
 def test_a_dead_letter_that_is_refused_stops_the_consumer_and_keeps_the_record():
@@ -268,7 +268,7 @@ def test_skipped_records_are_passed_and_counted_until_too_many_are():
     driver.committed_by(driver.succeed(5))
     [stopped] = driver.all_of(Stopped)
     assert stopped.reason == "3 of the last 4 records were given up, more than the limit of 50%"
-    assert driver.engine.tally.skipped == 3
+    assert driver.engine.counters.skipped == 3
     assert driver.engine.budget.held_records == 0
 
 
@@ -285,12 +285,12 @@ def test_a_parked_record_holds_its_key_and_its_frontier_and_nothing_else():
     driver.fail(0)
     driver.succeed(2)
     assert driver.commit() == {P0: 0}
-    assert [work.offset for work in driver.engine.endings.parked] == [0]
+    assert [work.offset for work in driver.engine.outcomes.parked] == [0]
     driver.do("skip", P0, 0)
     assert driver.started() == [1]
     assert driver.commit() == {P0: 1}
     driver.fail(1)
-    assert next(iter(driver.engine.endings.parked)).where is Where.PARKED
+    assert next(iter(driver.engine.outcomes.parked)).state is RecordState.PARKED
     driver.poll([3])
     driver.fail(3)
     assert driver.all_of(Stopped)[0].reason.startswith("1 record parked already")
@@ -303,7 +303,7 @@ def test_a_hanging_record_is_named_and_can_be_skipped_while_it_runs():
     driver.succeed(2)
     assert driver.engine.stalls(now=59.0) == []
     [stall] = driver.engine.stalls(now=61.0)
-    assert (stall.partition, stall.offset, stall.key, stall.where) == (P0, 0, "slow", Where.RUNNING)
+    assert (stall.partition, stall.offset, stall.key, stall.state) == (P0, 0, "slow", RecordState.RUNNING)
     driver.do("skip", P0, 0)
     assert driver.commit() == {P0: 1}
     assert (P0, 1) not in driver.calls, "the key waits for the call that still runs"
@@ -376,7 +376,7 @@ def test_one_bad_record_of_a_batch_is_not_blamed_on_the_others():
             driver.do("succeeded", single)
     assert [letter.work.offset for letter in driver.all_of(WriteDeadLetter)] == [1]
     assert seen == 4
-    assert driver.engine.tally.done == 2
+    assert driver.engine.counters.done == 2
 
 
 # covers: I10, I11
@@ -500,7 +500,7 @@ def test_at_most_once_never_tries_again_not_even_a_batch():
     driver = Driver(delivery="at_most_once", batch=Batch(records=3, wait=0.0), then=Skip(max_ratio=None))
     driver.committed_by(driver.poll([0, 1, 2, 3], keys=["a", "a", "b", "a"]))
     driver.fail(0)
-    assert driver.engine.tally.skipped == 3
+    assert driver.engine.counters.skipped == 3
     assert (P0, 3) in driver.calls
     assert len(driver.all_of(StartCall)) == 2
 
@@ -508,11 +508,11 @@ def test_at_most_once_never_tries_again_not_even_a_batch():
 def test_at_most_once_a_revoked_partition_runs_what_it_has_committed():
     driver = Driver(delivery="at_most_once", concurrency=1)
     driver.committed_by(driver.poll([0, 1]))
-    withheld = driver.poll([2, 3])
+    awaiting_commit = driver.poll([2, 3])
     driver.do("revoked", [P0])
     assert not driver.engine.is_drained([P0])
     driver.succeed(0)
-    driver.committed_by(withheld)
+    driver.committed_by(awaiting_commit)
     for offset in (1, 2, 3):
         assert not driver.engine.is_drained([P0])
         driver.succeed(offset)
@@ -522,14 +522,14 @@ def test_at_most_once_a_revoked_partition_runs_what_it_has_committed():
 def test_at_most_once_what_is_committed_and_goes_with_its_partition_is_counted_as_lost():
     driver = Driver(delivery="at_most_once", concurrency=1)
     driver.committed_by(driver.poll([0, 1, 2]))
-    withheld = driver.poll([3, 4])
+    awaiting_commit = driver.poll([3, 4])
     driver.do("lost", [P0])
     # The first one runs, and is late when it ends; the commit of the last two was under way.
-    assert driver.engine.tally.lost == 2
-    driver.committed_by(withheld)
-    assert driver.engine.tally.lost == 4
+    assert driver.engine.counters.lost == 2
+    driver.committed_by(awaiting_commit)
+    assert driver.engine.counters.lost == 4
     driver.succeed(0)
-    assert (driver.engine.tally.late, driver.engine.tally.done) == (1, 0)
+    assert (driver.engine.counters.late, driver.engine.counters.done) == (1, 0)
 
 
 def test_at_most_once_a_truncated_log_does_not_take_the_commit_back_to_what_is_running():
@@ -574,6 +574,6 @@ def test_a_committer_that_cannot_compute_stops_everything_without_a_commit():
     driver.poll([5, 3])
     actions = driver.wait(1.0)
     [stopped] = [action for action in actions if isinstance(action, Stopped)]
-    assert stopped.reason.startswith("the committer cannot go on: offset 3 was polled")
+    assert stopped.reason.startswith("the committer cannot continue: offset 3 was polled")
     assert driver.all_of(CommitOffsets) == []
     assert driver.engine.is_over

@@ -6,7 +6,7 @@ import pytest
 
 from seamark.parallel.core.columns import RowRecord, batch_of_records
 from seamark.parallel.core.ports import PolledColumns
-from seamark.parallel.core.work import FailedCall, Where
+from seamark.parallel.core.work import FailedCall, RecordState
 from seamark.parallel.run.failure_log import INTERVAL_S, FailureLog
 from seamark.parallel.settings import Batch, Order, Retry, Skip
 from tests.unit.parallel.lane_cases import work
@@ -19,8 +19,8 @@ def messages(caplog):
     return lambda: caplog.messages
 
 
-def fail(log, now, offset, error=None, where=Where.RETRYING, attempts=1, **keywords):
-    call = FailedCall(work(offset), keywords.get("count", 1), where, attempts)
+def fail(log, now, offset, error=None, state=RecordState.RETRYING, attempts=1, **keywords):
+    call = FailedCall(work(offset), keywords.get("count", 1), state, attempts)
     log.failed(call, error or ValueError("no"), now, is_stopping=keywords.get("is_stopping", False))
 
 
@@ -65,10 +65,10 @@ def test_other_errors_and_other_outcomes_are_kinds_of_their_own(messages):
     log = FailureLog()
     fail(log, 0.0, 1)
     fail(log, 0.0, 2, KeyError("k"))
-    fail(log, 0.0, 1, where=Where.PARKED, attempts=5)
-    fail(log, 0.0, 3, where=Where.PARKED, attempts=6, is_stopping=True)
-    fail(log, 0.0, 4, where=Where.OVER)
-    fail(log, 0.0, 5, where=Where.DEAD_LETTERING)
+    fail(log, 0.0, 1, state=RecordState.PARKED, attempts=5)
+    fail(log, 0.0, 3, state=RecordState.PARKED, attempts=6, is_stopping=True)
+    fail(log, 0.0, 4, state=RecordState.OVER)
+    fail(log, 0.0, 5, state=RecordState.DEAD_LETTERING)
     outcomes = [message.rpartition("; ")[2] for message in messages()]
     assert outcomes == [
         "it is tried again",
@@ -82,7 +82,7 @@ def test_other_errors_and_other_outcomes_are_kinds_of_their_own(messages):
 
 def test_a_batch_is_told_as_one(messages):
     log = FailureLog()
-    fail(log, 0.0, 1, count=3, where=Where.WAITING, attempts=0)
+    fail(log, 0.0, 1, count=3, state=RecordState.WAITING, attempts=0)
     assert messages() == [
         "orders-0 offset 1 and 2 more records of its batch failed: ValueError: no; its records are run one by one"
     ]
@@ -149,7 +149,7 @@ def test_what_fails_while_the_consumer_stops_is_told_to_run_after_a_restart(mess
 
 def test_at_most_once_nobody_runs_what_was_lost_with_its_partition(messages):
     log = FailureLog(is_at_most_once=True)
-    fail(log, 0.0, 7, where=Where.RUNNING)
+    fail(log, 0.0, 7, state=RecordState.RUNNING)
     assert messages()[0].endswith("; committed before it ran and its partition has gone, so it is lost")
 
 

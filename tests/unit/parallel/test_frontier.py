@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import seamark.parallel.core.frontier
-from seamark.parallel.core.frontier import MAX_RANGES, BrokenPromise, Frontier
+from seamark.parallel.core.frontier import MAX_RANGES, Frontier, InvariantViolation
 from seamark.wire.offsets.done_ahead import DoneAhead
 
 
@@ -83,17 +83,19 @@ def test_a_result_that_comes_twice_changes_nothing():
 
 def test_a_poll_that_goes_back_without_a_new_term_is_refused_in_one_sentence():
     frontier = frontier_with([5, 6])
-    with pytest.raises(BrokenPromise, match=r"^offset 6 was polled in term 1 after the position had reached 7"):
+    with pytest.raises(InvariantViolation, match=r"^offset 6 was polled in term 1 after the position had reached 7"):
         frontier.take(1, 6)
-    with pytest.raises(BrokenPromise, match="offset 8 was polled"):
+    with pytest.raises(InvariantViolation, match="offset 8 was polled"):
         frontier.take_all(1, [8, 8])
-    with pytest.raises(BrokenPromise, match="term 1 does not follow term 1"):
+    with pytest.raises(InvariantViolation, match="term 1 does not follow term 1"):
         frontier.rewind(1, 0)
 
 
 def test_an_end_that_was_never_polled_is_refused():
     frontier = frontier_with([5])
-    with pytest.raises(BrokenPromise, match="offset 9 is reported done, but the partition was polled only up to 6"):
+    with pytest.raises(
+        InvariantViolation, match="offset 9 is reported done, but the partition was polled only up to 6"
+    ):
         frontier.done(1, 9)
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from seamark.errors import UsageError
-from seamark.parallel.core.lanes import Lanes
-from seamark.parallel.core.order import lane_of
-from seamark.parallel.core.work import Where
+from seamark.parallel.core.lanes import Lanes, lane_of
+from seamark.parallel.core.work import RecordState
 from seamark.parallel.settings import Order
 from tests.unit.parallel.lane_cases import ORDERS, OTHERS, offsets, taken, work, works
 
@@ -15,7 +14,7 @@ def test_one_record_of_a_key_runs_at_a_time_and_other_keys_overtake():
     lanes.add(works("aab.a"))
     first, other, free = taken(lanes)
     assert offsets([first, other, free]) == [0, 2, 3]
-    assert first.where is Where.RUNNING
+    assert first.state is RecordState.RUNNING
     lanes.finish([first])
     [second] = taken(lanes)
     assert second.offset == 1

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.parallel.core.actions import CommitOffsets
 from seamark.parallel.core.ports import Committed, Polled, PolledColumns, ToCommit
+from seamark.parallel.core.work import CommitOffsets
 from seamark.parallel.settings import Batch, Order
 from seamark.wire.offsets.done_ahead import decode, encode
 from tests.unit.parallel.test_engine import P0, Driver

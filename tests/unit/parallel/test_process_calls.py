@@ -33,9 +33,9 @@ class Life:
         self.entered, self.returned = [], []
         self.endings = []
 
-    def run(self, calls, outcomes):
+    def run(self, calls, endings):
         self.owner.give(calls)
-        steps = self.side.steps(list(zip(calls, outcomes, strict=True)), self.is_due)
+        steps = self.side.steps(list(zip(calls, endings, strict=True)), self.is_due)
         error = None
         while not self.is_dead:
             try:
@@ -89,14 +89,14 @@ class Life:
         assert not [call for call in not_begun if call in self.entered], "only what no handler saw runs elsewhere"
 
 
-def every_end_of(calls, outcomes, is_due, listens_at):
+def every_end_of(calls, endings, is_due, listens_at):
     """Lives that end one step, or one byte, later each."""
     for dies_at in itertools.count():
         life = Life(dies_at, is_due)
         half = len(calls) // 2
-        life.run(calls[:half], outcomes[:half])
+        life.run(calls[:half], endings[:half])
         life.listen(listens_at)
-        life.owner.give(calls[half:]) if life.is_dead else life.run(calls[half:], outcomes[half:])
+        life.owner.give(calls[half:]) if life.is_dead else life.run(calls[half:], endings[half:])
         yield life
         if not life.is_dead:
             return
@@ -107,15 +107,15 @@ def every_end_of(calls, outcomes, is_due, listens_at):
 @pytest.mark.parametrize("listens_at", [0, 20, None], ids=["hears nothing before", "hears a part", "hears all"])
 def test_wherever_a_process_dies_only_what_returned_is_done_and_each_call_is_reported_once(count, is_due, listens_at):
     calls = calls_of(count)
-    for outcomes in itertools.product([FINE, BAD], repeat=count):
-        for life in every_end_of(calls, outcomes, lambda: is_due, listens_at):
+    for endings in itertools.product([FINE, BAD], repeat=count):
+        for life in every_end_of(calls, endings, lambda: is_due, listens_at):
             not_begun = life.conclude()
             life.check(calls, not_begun)
             failed = [type(error).__name__ for _, error in life.endings if error is not None]
             assert set(failed) <= {"ValueError", "HandlerErrorLost", "HandlerProcessDied"}
             assert failed.count("HandlerProcessDied") <= 1, "only the call at hand dies with its process"
         assert not life.is_dead
-        assert [error is None for _, error in life.endings] == [outcome is FINE for outcome in outcomes]
+        assert [error is None for _, error in life.endings] == [outcome is FINE for outcome in endings]
 
 
 def test_long_lives_of_many_lists_end_as_truly_as_short_ones():

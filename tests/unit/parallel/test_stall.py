@@ -7,10 +7,9 @@ import logging
 
 import pytest
 
-from seamark.parallel.core.actions import WriteDeadLetter
 from seamark.parallel.core.ports import Committed
-from seamark.parallel.core.work import Where
-from seamark.parallel.run.stall_log import StallLog
+from seamark.parallel.core.work import RecordState, WriteDeadLetter
+from seamark.parallel.run.report import StallLog
 from seamark.parallel.settings import Batch, DeadLetter, Order, Park, Retry
 from tests.unit.parallel.test_engine import ONCE, P0, P1, Driver
 
@@ -74,21 +73,21 @@ def test_attempts_and_the_waits_between_them_count_from_the_first_attempt():
         driver.pass_time(1)
         driver.fail(0)
         driver.pass_time(25)
-    assert driver.holding()[P0].where is Where.RUNNING
+    assert driver.holding()[P0].state is RecordState.RUNNING
     assert driver.pass_time(8) == [(P0, 0, 60.0)]
     driver.fail(0)
     stall = driver.holding()[P0]
-    assert (stall.where, stall.attempts, stall.age, stall.error) == (Where.RETRYING, 3, 60.0, "ValueError: no")
+    assert (stall.state, stall.attempts, stall.age, stall.error) == (RecordState.RETRYING, 3, 60.0, "ValueError: no")
 
 
 def test_a_parked_record_and_one_on_its_way_to_the_dead_letter_topic_hold_their_partition_back():
-    for then, where in ((Park(), Where.PARKED), (DeadLetter(), Where.DEAD_LETTERING)):
+    for then, state in ((Park(), RecordState.PARKED), (DeadLetter(), RecordState.DEAD_LETTERING)):
         driver = Watched(retry=ONCE, then=then)
         driver.poll([0, 1])
         driver.pass_time(10)
         driver.fail(0)
         assert driver.pass_time(50)[-1] == (P0, 0, 60.0)
-        assert driver.holding()[P0].where is where
+        assert driver.holding()[P0].state is state
 
 
 def test_a_dead_letter_that_is_stored_ends_the_stall():
@@ -114,7 +113,7 @@ def test_a_record_without_a_handler_is_no_stall_while_other_calls_end():
         driver.poll([offset], P1)
         assert driver.pass_time(5) == []
         driver.succeed(offset, partition=P1)
-    assert driver.holding()[P0].where is Where.WAITING
+    assert driver.holding()[P0].state is RecordState.WAITING
 
 
 def test_a_record_without_a_handler_is_a_stall_when_no_call_ends():
@@ -125,8 +124,8 @@ def test_a_record_without_a_handler_is_a_stall_when_no_call_ends():
     driver.succeed(0, partition=P1)
     assert driver.pass_time(59) == []
     assert sorted(driver.pass_time(1)) == [(P0, 0, 60.0), (P1, 1, 60.0)]
-    wheres = {stall.where for stall in driver.engine.stalls(driver.now)}
-    assert wheres == {Where.RUNNING, Where.WAITING}
+    states = {stall.state for stall in driver.engine.stalls(driver.now)}
+    assert states == {RecordState.RUNNING, RecordState.WAITING}
 
 
 def test_a_call_that_waits_in_its_pool_counts_as_waiting_until_it_is_begun():
@@ -139,7 +138,7 @@ def test_a_call_that_waits_in_its_pool_counts_as_waiting_until_it_is_begun():
     first, second = (driver.calls[partition, 0].works[0] for partition in (P1, P0))
     begun.add(first)
     driver.pass_time(40)
-    assert driver.holding()[P0].where is Where.WAITING
+    assert driver.holding()[P0].state is RecordState.WAITING
     driver.succeed(0, partition=P1)
     begun.add(second)
     driver.pass_time(1)
@@ -199,7 +198,7 @@ def test_the_first_record_in_flight_is_named_with_key_age_attempts_and_place():
     driver.fail(5, ValueError("no"))
     driver.now = 65.5
     [stall] = driver.engine.stalls(driver.now)
-    assert stall[:6] == (P0, 5, b"customer-7", 65.5, 1, Where.RETRYING)
+    assert stall[:6] == (P0, 5, b"customer-7", 65.5, 1, RecordState.RETRYING)
     assert str(stall) == (
         "orders-0 is held at offset 5 (key b'customer-7') for 65.5 s: waiting for a retry, attempts 1, "
         "last error ValueError: no; 4 offsets behind it"

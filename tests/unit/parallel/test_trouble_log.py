@@ -1,7 +1,7 @@
 """Trouble that repeats itself: which of its lines are written, and what they count."""
 
 from seamark.parallel.core.ports import ToCommit
-from seamark.parallel.run.commit_news import CommitNews
+from seamark.parallel.run.runtime import CommitObserver
 from seamark.parallel.run.trouble_log import AGAIN_S, TroubleLog
 from seamark.topic_partition import TopicPartition
 
@@ -42,7 +42,7 @@ def test_one_failure_alone_has_no_line_about_its_end(caplog):
 
 def test_commits_that_are_refused_at_every_interval_are_one_line_and_all_are_told_to_the_callback(caplog):
     told = []
-    news = CommitNews(lambda offsets, error: told.append(error))
+    news = CommitObserver(lambda offsets, error: told.append(error))
     offsets = {PARTITION: ToCommit(7, "")}
     for second in range(30):
         news.ended(offsets, {PARTITION: OSError("the member is joining the group")}, 0.1, float(second))

@@ -1,7 +1,7 @@
 """What the cluster says of its logs, where it says something that cannot be."""
 
 from seamark.client.admin.types import ListedOffset
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.plans.cluster_reading import read_logs
 from seamark.topic_partition import TopicPartition
 

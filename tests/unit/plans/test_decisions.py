@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seamark.client import Offset, TopicPartition
-from seamark.client.core.commits.messages import commit_portions
+from seamark.client.group_offsets import commit_portions
 from seamark.plans import (
     Change,
     GroupInUse,

@@ -247,8 +247,8 @@ def test_a_coroutine_that_exits_has_failed_and_ends_nothing_else():
 def test_an_async_partial_is_awaited():
     seen = []
 
-    async def handle(where, record):
-        where.append(record.value)
+    async def handle(state, record):
+        state.append(record.value)
 
     check(functools.partial(handle, seen), RECORDS, seed=0)
     assert set(seen) == set(range(30))

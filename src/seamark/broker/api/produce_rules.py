@@ -7,7 +7,7 @@ as is what unfolds to more than the bounds of ``wire.records.record_walk`` and `
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -133,10 +133,17 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
     )
 
 
+class NobodyWaits(Exception):
+    """The client went away before its batch was checked."""
+
+
 def check_records(
-    batch: ProducedBatch, partition: Partition, now_ms: int, reader: Reader
+    batch: ProducedBatch, partition: Partition, now_ms: int, reader: Reader, is_wanted: Callable[[], bool]
 ) -> Generator[Wait | None, None, ProducedBatch]:
-    """Look at all records, in slices; return the batch as it is to be appended, or refuse it."""
+    """Look at all records, in slices; return the batch as it is to be appended, or refuse it.
+
+    NobodyWaits as soon as it is not wanted any more: to check a large batch takes seconds.
+    """
     codec = Codec(batch.attributes & CODEC_MASK)
     most = partition.topic.config.log_settings.max_decompressed_bytes
     try:
@@ -145,10 +152,12 @@ def check_records(
         raise _not_unfolded(error, batch, codec, partition) from None
     small = _if_small(batch, codec, bound)
     if small is not None:
-        return (yield from _check_unfolded(batch, codec, small, partition, now_ms))
+        return (yield from _check_unfolded(batch, codec, small, partition, now_ms, is_wanted))
     # Beside the event loop, and only one such batch is held at a time.
     yield reader.unfolding
     try:
+        if not is_wanted():
+            raise NobodyWaits
         aside = Aside(partial(_unfold, batch, codec, most))
         yield Reading(reader.reading_thread, aside)
         try:
@@ -156,7 +165,7 @@ def check_records(
         except DecodeError as error:
             raise _not_unfolded(error, batch, codec, partition) from None
         del aside
-        return (yield from _check_unfolded(batch, codec, unfolded, partition, now_ms))
+        return (yield from _check_unfolded(batch, codec, unfolded, partition, now_ms, is_wanted))
     finally:
         reader.unfolding.release()
 
@@ -181,6 +190,7 @@ def _check_unfolded(
     unfolded: Records,
     partition: Partition,
     now_ms: int,
+    is_wanted: Callable[[], bool],
 ) -> Generator[Wait | None, None, ProducedBatch]:
     config = partition.topic.config
     is_compressed = codec is not Codec.NONE
@@ -188,6 +198,8 @@ def _check_unfolded(
         walk = _walk(batch, unfolded)
         while not walk.advance(_SLICE):
             yield None
+            if not is_wanted():
+                raise NobodyWaits
     except OverLimit as error:
         raise TooMuchToRead(f"{partition.name}: {error.reason}") from None
     except BadLength as error:

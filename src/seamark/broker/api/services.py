@@ -5,10 +5,10 @@ A ``Node`` is one, and so is what tests make of a cluster in memory: a handler n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, Timer
+from seamark.broker.clock import BrokerClock, Soon, Timers
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.groups.runtime import GroupRuntime
@@ -21,14 +21,6 @@ from seamark.broker.sharing.fetch_budget import FetchBudget
 from seamark.broker.sharing.reading_thread import OneAtATime, ReadingThread
 from seamark.broker.sharing.turns import Turns
 from seamark.errors import SeamarkError
-
-
-class Timers(Protocol):
-    def call_after(self, seconds: float, callback: Callable[[], None]) -> Timer: ...
-
-
-class EventLoop(Protocol):
-    def call_soon(self, callback: Callable[[], None]) -> object: ...
 
 
 class Services(Protocol):
@@ -62,7 +54,7 @@ class Services(Protocol):
     def timers(self) -> Timers: ...
 
     @property
-    def loop(self) -> EventLoop: ...
+    def loop(self) -> Soon: ...
 
     @property
     def turns(self) -> Turns: ...

@@ -13,8 +13,10 @@ from seamark.wire.offsets.offsets_batch import SHORT_DELTAS, OffsetsBatch, Recor
 class GroupBatch(OffsetsBatch):
     __slots__ = ()
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit, OffsetCommitted, to_bytes)
+    commit_type = OffsetCommitted
+
+    def to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
+        return to_bytes(record)
 
     def add(self, records: Sequence[Record]) -> bool:
         """Add records, all or none; False if there is no room for them beside those that are there.
@@ -28,4 +30,4 @@ class GroupBatch(OffsetsBatch):
                 template = RecordsTemplate(len(pattern.keys), pattern.records_of, self.encode_record)
                 pattern.stored_form = template
             return self.add_again(template, records.offsets, records.commit_ms)
-        return super().add(records)
+        return self.add_records(records)

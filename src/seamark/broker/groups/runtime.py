@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.clock import Soon, Timer, Timers
 from seamark.broker.cluster.nodes import NodePart
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.groups.appends import GroupAppends
 from seamark.broker.groups.loading import Load, LoadQueue
-from seamark.broker.groups.timers import GroupTimers, SteadyMilliseconds
+from seamark.broker.groups.timers import Clock, GroupTimers, SteadyMilliseconds
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
 from seamark.broker.sharing.turns import Turns
@@ -54,10 +54,6 @@ class Asker(Protocol):
     def __hash__(self) -> int: ...
 
 
-class EventLoop(Protocol):
-    def call_soon(self, callback: Callable[[], None]) -> object: ...
-
-
 class PartitionCounts(Protocol):
     """The cluster, as far as groups ask it."""
 
@@ -74,16 +70,16 @@ class CoordinatorNode(Protocol):
     def settings(self) -> BrokerSettings: ...
 
     @property
-    def clock(self) -> BrokerClock: ...
+    def clock(self) -> Clock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...
 
     @property
-    def loop(self) -> EventLoop: ...
+    def loop(self) -> Soon: ...
 
 
 class GroupRuntime(NodePart):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.clock import BrokerClock, Timer, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.storage import LogStorage
@@ -35,7 +35,7 @@ class KeptCluster(Protocol):
 
 
 class KeptBroker(Protocol):
-    """What upkeep uses of the broker."""
+    """What maintenance uses of the broker."""
 
     @property
     def cluster(self) -> KeptCluster: ...
@@ -50,7 +50,7 @@ class KeptBroker(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...
@@ -63,7 +63,7 @@ class KeptBroker(Protocol):
     def note_storage_failure(self, partition: Partition, error: SeamarkError) -> None: ...
 
 
-class Upkeep:
+class Maintenance:
     """Owned by the event loop's thread."""
 
     def __init__(self, broker: KeptBroker) -> None:

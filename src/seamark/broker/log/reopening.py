@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
+from seamark.broker.clock import Timers
 from seamark.broker.log.partition import Partition
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
@@ -18,10 +18,6 @@ _log = readable_logger("seamark.broker")
 
 # Between two attempts.
 REOPENING_SECONDS = 1.0
-
-
-class Timers(Protocol):
-    def call_after(self, seconds: float, callback: Callable[[], None]) -> object: ...
 
 
 class LogReopening:

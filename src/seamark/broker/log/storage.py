@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.log.fillable_disk import FillableDisk
 from seamark.broker.log.history import replay_headers
 from seamark.broker.log.partition import Partition
@@ -48,7 +48,7 @@ class UnexpectedFailure(StorageFailed):
 class LogStorage:
     """Owned by the event loop's thread."""
 
-    def __init__(self, directory: str | None, durability: Durability, clock: BrokerClock, timers: LoopTimers) -> None:
+    def __init__(self, directory: str | None, durability: Durability, clock: BrokerClock, timers: Timers) -> None:
         self.directory = directory or "memory"
         self.is_in_memory = directory is None
         disk: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()

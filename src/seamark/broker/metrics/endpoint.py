@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from seamark.addresses import Address, parse_address
-from seamark.broker.clock import BrokerClock, LoopTimers, Timer
+from seamark.broker.clock import BrokerClock, Timer, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.metrics.collect import MeasuredBroker, NodeMetrics, families
 from seamark.errors import UsageError
@@ -70,7 +70,7 @@ class ServedBroker(MeasuredBroker, Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
 
 class MetricsEndpoint:

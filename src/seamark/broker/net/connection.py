@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections import deque
 from typing import Any
 
@@ -31,6 +32,7 @@ MAX_WAITING_BYTES = 1 << 20
 SEND_BUFFER_BYTES = 1 << 18
 # Pieces of an answer smaller than this in sum are joined: one buffer is cheaper than a row of them.
 _JOIN_BELOW = 1 << 16
+_HAS_POLL = hasattr(select, "poll")
 # Every TLS connection begins with a handshake record: type 22, version 3.x.
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP_METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"DELETE ", b"CONNECT ", b"PRI * HTTP")
@@ -61,6 +63,7 @@ class Connection(asyncio.Protocol):
         self.partial_since = 0.0
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
+        self.was_gone = False
         # What is held of requests, as it was last told to all connections.
         self._held_bytes = 0
         self._parser = FrameParser(self.session.max_frame_bytes or node.settings.socket_request_max_bytes)
@@ -115,6 +118,16 @@ class Connection(asyncio.Protocol):
     def is_waiting(self) -> bool:
         """Whether a request of this connection is being handled."""
         return self._current is not None
+
+    @property
+    def has_gone_unseen(self) -> bool:
+        """Has the client ended the connection? The event loop does not notice that while nothing is read."""
+        if self._transport is None or (descriptor := descriptor_of(self._transport)) < 0 or not _HAS_POLL:
+            return False
+        poll = select.poll()
+        # Beside errors: that it sends no more, where the system tells.
+        poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+        return bool(poll.poll(0))
 
     @property
     def is_expected_to(self) -> str:

@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.sharing.file_limits import connection_descriptors, open_file_limit
 from seamark.broker.sharing.held_bytes import HeldBytes
@@ -55,6 +55,8 @@ class HeldConnection(Protocol):
     partial_since: float
     swept: tuple[float, int]
     sweeps_without_progress: int
+    # Whether the last sweep found that the client had ended the connection.
+    was_gone: bool
 
     @property
     def peer_host(self) -> str: ...
@@ -67,6 +69,9 @@ class HeldConnection(Protocol):
 
     @property
     def is_known(self) -> bool: ...
+
+    @property
+    def has_gone_unseen(self) -> bool: ...
 
     @property
     def is_expected_to(self) -> str: ...
@@ -91,7 +96,7 @@ class ConnectedNode(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
 
 class Connections:
@@ -251,6 +256,11 @@ class Connections:
             if connection.stalled_since is not None:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
                     connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
+                else:
+                    self._look_whether_gone(connection, "went away without reading its answers")
+            elif not connection.is_reading:
+                # Where nobody waits for what was asked for, that must not go on for minutes.
+                self._look_whether_gone(connection, "went away while its requests waited")
             elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
                 # Whoever only looks whether the port is open is no reason to worry.
                 reason = f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds"
@@ -262,6 +272,13 @@ class Connections:
         self._is_sweeping = bool(self._open)
         if self._is_sweeping:
             self._node.timers.call_after(min(_SWEEP_SECONDS, max(idle_seconds / 2, 0.1)), self._sweep)
+
+    def _look_whether_gone(self, connection: HeldConnection, reason: str) -> None:
+        """A client that only sends no more has the time between two looks for its last answers."""
+        is_gone = connection.has_gone_unseen
+        if is_gone and connection.was_gone:
+            connection.abort(reason)
+        connection.was_gone = is_gone
 
     def _look_for_progress(self, connection: HeldConnection, now: float) -> None:
         there = connection.partial_bytes

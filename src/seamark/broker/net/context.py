@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Protocol
 
-from seamark.broker.clock import BrokerClock, LoopTimers
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.net.connections import Connections
 from seamark.broker.net.endpoint import Endpoint
@@ -111,7 +111,7 @@ class ServingNode(Protocol):
     def clock(self) -> BrokerClock: ...
 
     @property
-    def timers(self) -> LoopTimers: ...
+    def timers(self) -> Timers: ...
 
     @property
     def turns(self) -> Turns: ...

@@ -108,7 +108,10 @@ class TlsGate(asyncio.Protocol):
         self.partial_since = 0.0
         self.swept = (0.0, 0)
         self.sweeps_without_progress = 0
+        self.was_gone = False
         self.is_expected_to = "complete the TLS handshake"
+        # What comes is always read.
+        self.has_gone_unseen = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]

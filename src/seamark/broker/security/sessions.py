@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
 from typing import Protocol
 
-from seamark.broker.clock import BrokerClock
+from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.security.acl import AclTable
 from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.subject import BadCertificate, subject_of
@@ -56,10 +55,6 @@ class AccessRules(Protocol):
 
     @property
     def log_limits(self) -> LogLimits: ...
-
-
-class Timers(Protocol):
-    def call_after(self, seconds: float, callback: Callable[[], None]) -> object: ...
 
 
 class FrameLimit(Protocol):

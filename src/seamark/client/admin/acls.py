@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from seamark.client.admin.arguments import read_items
 from seamark.client.admin.types import (
     ACL_OPERATIONS,
     ACL_PATTERNS,
@@ -13,11 +12,11 @@ from seamark.client.admin.types import (
     Acl,
     word_of,
 )
-from seamark.client.deadline import Deadline
+from seamark.client.arguments import read_items
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
+from seamark.client.timing import Deadline
 from seamark.errors import UsageError
 from seamark.wire.protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation, CreateAclsResponse
 from seamark.wire.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter, DeleteAclsResponse
@@ -46,7 +45,7 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
         if response.error_code:
             error = broker_error(response.error_code, "DescribeAcls", "the cluster", response.error_message)
             return {wanted: error}
-        found = [
+        acls = [
             _acl(
                 resource.resource_type, resource.resource_name, resource.pattern_type, acl.principal, acl.host,
                 acl.operation, acl.permission_type,
@@ -54,9 +53,9 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
             for resource in response.resources
             for acl in resource.acls
         ]  # fmt: skip
-        return {wanted: found}
+        return {wanted: acls}
 
-    results = await settle(
+    results = await retry_each(
         [matching], attempt, operation="describing access rules", config=network.config, deadline=deadline
     )
     return results.raise_if_failed()[matching]
@@ -91,7 +90,7 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
             for rule, each in zip(some, response.results, strict=False)
         }
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="creating access rules", config=network.config, deadline=deadline,
         at_once=_CREATED_AT_ONCE,
     )  # fmt: skip
@@ -134,7 +133,7 @@ async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: 
             ]  # fmt: skip
         return answers
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline,
         at_once=_FILTERS_AT_ONCE,
     )  # fmt: skip

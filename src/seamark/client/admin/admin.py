@@ -27,7 +27,7 @@ from seamark.client.admin.types import (
     Resource,
 )
 from seamark.client.cluster_view import TopicView
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
 
@@ -98,28 +98,24 @@ class Admin(AdminSession):
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
         """Every group of the cluster with its type and state."""
-        return self._run(
-            groups.list_groups(self._network, self._coordinators, self._deadline(timeout), states=states, types=types)
-        )
+        return self._run(groups.list_groups(self._network, self._deadline(timeout), states=states, types=types))
 
     def describe_groups(
         self, group_ids: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> Results[str, GroupDescription]:
         """State and members of the named groups, or of all."""
-        return self._run(groups.describe_groups(self._network, self._coordinators, group_ids, self._deadline(timeout)))
+        return self._run(groups.describe_groups(self._network, group_ids, self._deadline(timeout)))
 
     def delete_groups(self, group_ids: Iterable[str], *, timeout: float | None = None) -> Results[str, None]:
         """Remove groups that have no members, with their offsets."""
-        return self._run(groups.delete_groups(self._network, self._coordinators, group_ids, self._deadline(timeout)))
+        return self._run(groups.delete_groups(self._network, group_ids, self._deadline(timeout)))
 
     def list_group_offsets(
         self, group_ids: GroupPartitions | Iterable[str], *, require_stable: bool = False, timeout: float | None = None
     ) -> Results[str, dict[TopicPartition, Offset]]:
         """What groups have committed; a mapping names partitions per group, None standing for all."""
         return self._run(
-            offsets.list_group_offsets(
-                self._network, self._coordinators, group_ids, self._deadline(timeout), require_stable=require_stable
-            )
+            offsets.list_group_offsets(self._network, group_ids, self._deadline(timeout), require_stable=require_stable)
         )
 
     def alter_group_offsets(
@@ -137,7 +133,6 @@ class Admin(AdminSession):
         return self._run(
             offsets.alter_group_offsets(
                 self._network,
-                self._coordinators,
                 group_id,
                 new_offsets,
                 self._deadline(timeout),
@@ -149,11 +144,7 @@ class Admin(AdminSession):
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> Results[TopicPartition, None]:
         """Forget what a group has committed."""
-        return self._run(
-            offsets.delete_group_offsets(
-                self._network, self._coordinators, group_id, partitions, self._deadline(timeout)
-            )
-        )
+        return self._run(offsets.delete_group_offsets(self._network, group_id, partitions, self._deadline(timeout)))
 
     def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec], *, read_committed: bool = False, timeout: float | None = None

@@ -26,7 +26,7 @@ from seamark.client.admin.types import (
     Resource,
 )
 from seamark.client.cluster_view import TopicView
-from seamark.client.net.results import Results
+from seamark.client.net.fanout import Results
 from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
 
@@ -102,31 +102,25 @@ class AsyncAdmin(AdminSession):
     ) -> list[GroupListing]:
         """Every group of the cluster with its type and state."""
         return await self._run_async(
-            groups.list_groups(self._network, self._coordinators, self._deadline(timeout), states=states, types=types)
+            groups.list_groups(self._network, self._deadline(timeout), states=states, types=types)
         )
 
     async def describe_groups(
         self, group_ids: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> Results[str, GroupDescription]:
         """State and members of the named groups, or of all."""
-        return await self._run_async(
-            groups.describe_groups(self._network, self._coordinators, group_ids, self._deadline(timeout))
-        )
+        return await self._run_async(groups.describe_groups(self._network, group_ids, self._deadline(timeout)))
 
     async def delete_groups(self, group_ids: Iterable[str], *, timeout: float | None = None) -> Results[str, None]:
         """Remove groups that have no members, with their offsets."""
-        return await self._run_async(
-            groups.delete_groups(self._network, self._coordinators, group_ids, self._deadline(timeout))
-        )
+        return await self._run_async(groups.delete_groups(self._network, group_ids, self._deadline(timeout)))
 
     async def list_group_offsets(
         self, group_ids: GroupPartitions | Iterable[str], *, require_stable: bool = False, timeout: float | None = None
     ) -> Results[str, dict[TopicPartition, Offset]]:
         """What groups have committed; a mapping names partitions per group, None standing for all."""
         return await self._run_async(
-            offsets.list_group_offsets(
-                self._network, self._coordinators, group_ids, self._deadline(timeout), require_stable=require_stable
-            )
+            offsets.list_group_offsets(self._network, group_ids, self._deadline(timeout), require_stable=require_stable)
         )
 
     async def alter_group_offsets(
@@ -144,7 +138,6 @@ class AsyncAdmin(AdminSession):
         return await self._run_async(
             offsets.alter_group_offsets(
                 self._network,
-                self._coordinators,
                 group_id,
                 new_offsets,
                 self._deadline(timeout),
@@ -157,9 +150,7 @@ class AsyncAdmin(AdminSession):
     ) -> Results[TopicPartition, None]:
         """Forget what a group has committed."""
         return await self._run_async(
-            offsets.delete_group_offsets(
-                self._network, self._coordinators, group_id, partitions, self._deadline(timeout)
-            )
+            offsets.delete_group_offsets(self._network, group_id, partitions, self._deadline(timeout))
         )
 
     async def list_offsets(

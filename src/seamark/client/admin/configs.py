@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from seamark.client.admin.arguments import read_items, read_mapping
 from seamark.client.admin.types import (
     CONFIG_OPERATIONS,
     CONFIG_SOURCES,
@@ -20,11 +19,11 @@ from seamark.client.admin.types import (
     number_of,
     word_of,
 )
-from seamark.client.deadline import Deadline
+from seamark.client.arguments import read_items, read_mapping
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import Results, retry_each
+from seamark.client.timing import Deadline
 from seamark.errors import UsageError
 from seamark.wire.protocol.messages import describe_configs as describe_api
 from seamark.wire.protocol.messages import incremental_alter_configs as alter_api
@@ -71,7 +70,7 @@ async def describe_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="describing configs", config=network.config, deadline=deadline,
         at_once=_DESCRIBED_AT_ONCE,
     )  # fmt: skip
@@ -123,7 +122,7 @@ async def alter_configs(
         parts = await asyncio.gather(*(ask(node_id, part) for node_id, part in _by_node(some).items()))
         return {resource: answer for part in parts for resource, answer in part.items()}
 
-    return await settle(
+    return await retry_each(
         wanted, attempt, operation="altering configs", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda resource: 1 + len(wanted[resource]),
     )  # fmt: skip
@@ -153,15 +152,15 @@ def _altered(
 
 def _by_node(resources: Sequence[Resource]) -> dict[int | None, list[Resource]]:
     """Resources by the broker that must be asked; None stands for any. An empty broker name is the default of all."""
-    found: dict[int | None, list[Resource]] = {}
+    by_node: dict[int | None, list[Resource]] = {}
     for resource in resources:
         node_id: int | None = None
         if resource.kind in _BROKER_KINDS and resource.name:
             if not resource.name.isdigit():
                 raise UsageError(f"a broker is named by its number, not {resource.name!r}")
             node_id = int(resource.name)
-        found.setdefault(node_id, []).append(resource)
-    return found
+        by_node.setdefault(node_id, []).append(resource)
+    return by_node
 
 
 async def _send(

@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from seamark.client.admin.arguments import read_names
-from seamark.client.admin.coordinators import AskNode, GroupCoordinators
 from seamark.client.admin.topics import fetch_topics
 from seamark.client.admin.types import GroupDescription, GroupListing, GroupMember
+from seamark.client.arguments import read_names
 from seamark.client.cluster_view import Node
-from seamark.client.deadline import Deadline
 from seamark.client.errors import BrokerError, ClientError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
-from seamark.client.requests import ByVersion
+from seamark.client.net.fanout import AskNode, Results, by_coordinator, retry_each
+from seamark.client.requests import VersionedRequest
+from seamark.client.timing import Deadline
 from seamark.errors import DecodeError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -43,7 +41,6 @@ _OTHER_TYPES = ("share", "streams")
 
 async def list_groups(
     network: NetworkClient,
-    coordinators: GroupCoordinators,
     deadline: Deadline,
     *,
     states: Iterable[str] = (),
@@ -60,7 +57,7 @@ async def list_groups(
 
     async def ask(node: Node) -> list[GroupListing] | ClientError:
         least = 5 if wanted_types else 4 if wanted_states else 0
-        request = ByVersion(ListGroupsRequest, make)
+        request = VersionedRequest(ListGroupsRequest, make)
         response = await network.send(node.id, request, ListGroupsResponse, deadline=deadline, min_version=least)
         if response.error_code:
             return broker_error(response.error_code, "ListGroups", f"broker {node}")
@@ -73,45 +70,43 @@ async def list_groups(
         answers = await asyncio.gather(*(ask(node) for node in nodes))
         return dict(zip(nodes, answers, strict=True))
 
-    results = await settle(
+    results = await retry_each(
         cluster.brokers, attempt, operation="listing groups", config=network.config, deadline=deadline
     )
     results.raise_if_failed()
-    found = {listing.group_id: listing for listings in results.values() for listing in listings}
-    for listing in found.values():
-        coordinators.learn(listing.group_id, listing.coordinator)
-    return [found[group_id] for group_id in sorted(found)]
+    by_group = {listing.group_id: listing for listings in results.values() for listing in listings}
+    for listing in by_group.values():
+        network.coordinators.learn(listing.group_id, listing.coordinator)
+    return [by_group[group_id] for group_id in sorted(by_group)]
 
 
 async def describe_groups(
-    network: NetworkClient, coordinators: GroupCoordinators, groups: Iterable[str] | None, deadline: Deadline
+    network: NetworkClient, groups: Iterable[str] | None, deadline: Deadline
 ) -> Results[str, GroupDescription]:
     """The named groups, or every group of the cluster for None."""
     listings: dict[str, GroupListing] = {}
     if groups is None:
-        listings = {each.group_id: each for each in await list_groups(network, coordinators, deadline)}
+        listings = {each.group_id: each for each in await list_groups(network, deadline)}
         groups = listings
     names = list(dict.fromkeys(read_names("group_ids", groups, "group ids")))
-    asking = _Describe(network, coordinators, listings, deadline)
-    results = await settle(
+    asking = _Describe(network, listings, deadline)
+    results = await retry_each(
         names, asking.attempt, operation="describing groups", config=network.config, deadline=deadline
     )
     missing = {name for name, error in results.errors.items() if _is_not_found(error)}
     if missing and not listings:
         # A share or streams group is found by neither question, only in the list.
-        for each in await _list_other_types(network, coordinators, deadline):
+        for each in await _list_other_types(network, deadline):
             if each.group_id in missing:
                 results.values_by_key[each.group_id] = _as_listed(each)
                 del results.errors[each.group_id]
     return results
 
 
-async def _list_other_types(
-    network: NetworkClient, coordinators: GroupCoordinators, deadline: Deadline
-) -> list[GroupListing]:
+async def _list_other_types(network: NetworkClient, deadline: Deadline) -> list[GroupListing]:
     """The groups that no question describes. The whole list would be long, where thousands of groups are asked for."""
     try:
-        return await list_groups(network, coordinators, deadline, types=_OTHER_TYPES)
+        return await list_groups(network, deadline, types=_OTHER_TYPES)
     except UnsupportedByBroker:
         # Brokers that cannot filter by type are older than those types.
         return []
@@ -123,12 +118,10 @@ class _Describe:
     def __init__(
         self,
         network: NetworkClient,
-        coordinators: GroupCoordinators,
         listings: dict[str, GroupListing],
         deadline: Deadline,
     ) -> None:
         self._network = network
-        self._coordinators = coordinators
         self._listings = listings
         self._deadline = deadline
 
@@ -157,7 +150,7 @@ class _Describe:
     ) -> dict[str, GroupDescription | ClientError]:
         if not groups:
             return {}
-        return await self._coordinators.ask(groups, ask, self._deadline, at_once=_DESCRIBED_AT_ONCE)
+        return await by_coordinator(self._network, groups, ask, self._deadline, at_once=_DESCRIBED_AT_ONCE)
 
     async def _classic(self, node: Node, groups: list[str]) -> dict[str, GroupDescription | ClientError]:
         request = DescribeGroupsRequest(groups=groups)
@@ -165,20 +158,18 @@ class _Describe:
         return {each.group_id: _classic_group(each, node) for each in response.groups}
 
     async def _consumer(self, node: Node, groups: list[str]) -> dict[str, GroupDescription | ClientError]:
-        connection = await self._network.connection_to(node.id).ready(self._deadline)
-        assert connection.versions is not None
-        if not connection.versions.has(newer.ConsumerGroupDescribeRequest):
-            return {name: _not_found(name) for name in groups}
         request = newer.ConsumerGroupDescribeRequest(group_ids=groups)
-        response = await self._network.send(
-            node.id, request, newer.ConsumerGroupDescribeResponse, deadline=self._deadline
-        )
+        try:
+            response = await self._network.send(
+                node.id, request, newer.ConsumerGroupDescribeResponse, deadline=self._deadline
+            )
+        except UnsupportedByBroker:
+            # It is older than the newer protocol, and has no groups of it.
+            return {name: _not_found(name) for name in groups}
         return {each.group_id: _newer_group(each, node) for each in response.groups}
 
 
-async def delete_groups(
-    network: NetworkClient, coordinators: GroupCoordinators, groups: Iterable[str], deadline: Deadline
-) -> Results[str, None]:
+async def delete_groups(network: NetworkClient, groups: Iterable[str], deadline: Deadline) -> Results[str, None]:
     """Remove groups with their offsets; one that has members is refused by the broker (NON_EMPTY_GROUP)."""
     asked = read_names("group_ids", groups, "group ids")
 
@@ -193,9 +184,9 @@ async def delete_groups(
         }
 
     async def attempt(some: Sequence[str]) -> dict[str, ClientError | None]:
-        return await coordinators.ask(some, ask, deadline, at_once=_DESCRIBED_AT_ONCE)
+        return await by_coordinator(network, some, ask, deadline, at_once=_DESCRIBED_AT_ONCE)
 
-    return await settle(asked, attempt, operation="deleting groups", config=network.config, deadline=deadline)
+    return await retry_each(asked, attempt, operation="deleting groups", config=network.config, deadline=deadline)
 
 
 def _classic_group(group: DescribeGroupsResponseGroup, node: Node) -> GroupDescription | ClientError:

@@ -12,21 +12,17 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from seamark.client.admin.arguments import read_items
-from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
-from seamark.client.fetch_errors import unreadable
+from seamark.client.arguments import read_items
+from seamark.client.errors import ClientError, CorruptRecords, PeerProtocolError, broker_error, unreadable
+from seamark.client.fetch.messages import FetchLimits, answered_partitions, fetch_request, version_cap
+from seamark.client.fetch.sessions import CLOSING, NO_SESSION, FetchTarget, SessionRequest
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
-from seamark.client.requests import ByVersion
+from seamark.client.net.fanout import Results, retry_each
+from seamark.client.timing import Deadline
 from seamark.errors import DecodeError, OverLimit
 from seamark.topic_partition import TopicPartition
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 from seamark.wire.records import RecordSlices, scan_batches
-from seamark.wire.schema.schema import Message
 
 # The broker sends one whole batch however small this is.
 _ONE_BATCH = FetchLimits(max_wait_ms=0, min_bytes=0, max_bytes=1, max_partition_bytes=1)
@@ -66,7 +62,7 @@ async def record_times(
     async def attempt(some: Sequence[LogPlace]) -> dict[LogPlace, int | ClientError | None]:
         return dict(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="reading the times of records", config=network.config, deadline=deadline
     )
 
@@ -80,11 +76,11 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, 
         try:
             # In a thread: what a few bytes unfold to must not hold up the connections of everybody else.
             async with decoding:
-                found, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
+                time_ms, offset = await asyncio.to_thread(_first_time, answer.records or b"", offset)
         except DecodeError as error:
             raise unreadable(partition, offset, error, answer.records or b"") from None
-        if found is not None or offset >= answer.high_watermark:
-            return found
+        if time_ms is not None or offset >= answer.high_watermark:
+            return time_ms
     raise CorruptRecords(partition, offset, f"there is no record in the {_MOST_BATCHES} batches before it")
 
 
@@ -109,17 +105,14 @@ async def _fetch(
 ) -> FetchResponsePartition:
     leader = await network.leader_of(partition, deadline)
     view = network.view
-    asked = Ask(view.topic_id(partition.topic), offset, view.leader_epoch(partition), 1)
+    asked = FetchTarget(view.topic_id(partition.topic), offset, view.leader_epoch(partition), 1)
     request = SessionRequest(NO_SESSION, CLOSING, {partition: asked})
-    version = 0
-
-    def make(chosen: int) -> Message:
-        nonlocal version
-        version = chosen
-        return fetch_request(request, _ONE_BATCH, 1).make(chosen)
-
-    response = await network.send(
-        leader.id, ByVersion(FetchRequest, make), FetchResponse, deadline=deadline, max_version=version_cap(request)
+    response, version = await network.exchange(
+        leader.id,
+        fetch_request(request, _ONE_BATCH, 1),
+        FetchResponse,
+        deadline=deadline,
+        max_version=version_cap(request),
     )
     if response.error_code:
         raise broker_error(response.error_code, "Fetch", f"partition {partition}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Self, TypeVar
 
-from seamark.client.admin.coordinators import GroupCoordinators
 from seamark.client.config.config import AdminConfig
-from seamark.client.deadline import Deadline
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
+from seamark.client.timing import Deadline
 
 T = TypeVar("T")
 
@@ -22,7 +21,6 @@ class AdminSession:
         self._options = dict(config or {}), keywords
         self._io = IoThread.get()
         self._network = NetworkClient(self.config)
-        self._coordinators = GroupCoordinators(self._network)
 
     def another(self) -> Self:
         """A client with the same options and connections of its own.

@@ -2,25 +2,29 @@
 
 Changes of topics go to the controller where one is known: brokers with ZooKeeper accept them nowhere else, brokers
 without forward them.
+
+A controller answers before the other brokers know. Whoever makes a topic wants to use it, so the admin client asks
+every broker until each knows it and names leaders. The topic exists whatever is seen here: patience is short, and
+running out of it is no error. Neither is a broker that does not answer, nor a user who may make topics but not look at
+them.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from seamark.client.admin.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
-from seamark.client.admin.spreading import until_known
 from seamark.client.admin.types import ClusterDescription, NewTopic
+from seamark.client.arguments import read_by_address, read_items, read_mapping, read_names, read_whole
 from seamark.client.cluster_view import MetadataCache, Node, TopicView
-from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, NetworkError, broker_error
+from seamark.client.errors import ClientError, NetworkError, UnsupportedByBroker, broker_error
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_leader, by_topic
-from seamark.client.net.results import Results
-from seamark.client.net.retries import settle
+from seamark.client.net.exchanges import MOST_AT_ONCE
+from seamark.client.net.fanout import Results, by_leader, by_topic, retry_each
 from seamark.client.records import LARGEST_OFFSET
-from seamark.client.requests import ByVersion, Request
+from seamark.client.requests import Request, VersionedRequest
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages import create_partitions as partitions_api
@@ -32,7 +36,12 @@ from seamark.wire.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from seamark.wire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from seamark.wire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -41,6 +50,12 @@ M = TypeVar("M", bound=Message)
 # partitions a topic gets that leaves it to the broker is not known here.
 _CHANGED_AT_ONCE = 5_000
 _PARTITIONS_BY_DEFAULT = 10
+
+# How long brokers may take to hear of a new topic, and how often each is asked meanwhile.
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.02
+
+_NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 async def fetch_topics(
@@ -79,7 +94,7 @@ async def describe_topics(network: NetworkClient, names: Iterable[str], deadline
             for name, topic in cache.view.topics.items()
         }
 
-    return await settle(asked, attempt, operation="describing topics", config=network.config, deadline=deadline)
+    return await retry_each(asked, attempt, operation="describing topics", config=network.config, deadline=deadline)
 
 
 async def create_topics(
@@ -99,12 +114,12 @@ async def create_topics(
             for each in response.topics
         }
 
-    made = await settle(
+    made = await retry_each(
         by_name, attempt, operation="creating topics", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: _weight_of(by_name[name]),
     )  # fmt: skip
     if not validate_only:
-        await until_known(network, dict.fromkeys(made, 1), deadline)
+        await wait_for_propagation(network, dict.fromkeys(made, 1), deadline)
     return made
 
 
@@ -142,7 +157,7 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
                 return DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
             return DeleteTopicsRequest(topic_names=list(open_names), timeout_ms=timeout_ms)
 
-        request = ByVersion(DeleteTopicsRequest, make)
+        request = VersionedRequest(DeleteTopicsRequest, make)
         response = await _to_controller(network, request, DeleteTopicsResponse, deadline)
         return {
             each.name: _outcome(network, each.error_code, "DeleteTopics", each.name, each.error_message)
@@ -150,7 +165,7 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
             if each.name is not None
         }
 
-    return await settle(
+    return await retry_each(
         asked, attempt, operation="deleting topics", config=network.config, deadline=deadline, at_once=_CHANGED_AT_ONCE
     )
 
@@ -178,12 +193,12 @@ async def create_partitions(
             for each in response.results
         }
 
-    grown = await settle(
+    grown = await retry_each(
         counts, attempt, operation="adding partitions", config=network.config, deadline=deadline,
         at_once=_CHANGED_AT_ONCE, weigh=lambda name: max(1, counts[name]),
     )  # fmt: skip
     if not validate_only:
-        await until_known(network, {name: counts[name] for name in grown}, deadline)
+        await wait_for_propagation(network, {name: counts[name] for name in grown}, deadline)
     return grown
 
 
@@ -225,17 +240,16 @@ async def delete_records(
     async def attempt(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | ClientError]:
         return await by_leader(network, partitions, make, records_api.DeleteRecordsResponse, read, deadline)
 
-    return await settle(before, attempt, operation="deleting records", config=network.config, deadline=deadline)
+    return await retry_each(before, attempt, operation="deleting records", config=network.config, deadline=deadline)
 
 
 async def describe_cluster(network: NetworkClient, deadline: Deadline) -> ClusterDescription:
     """Id, controller and brokers; asked of DescribeCluster, or of Metadata where a broker before 2.8 lacks it."""
-    connection = await network.any_connection(deadline)
-    assert connection.versions is not None
-    if not connection.versions.has(DescribeClusterRequest):
+    try:
+        response = await network.send_to_any(DescribeClusterRequest(), DescribeClusterResponse, deadline=deadline)
+    except UnsupportedByBroker:
         _, description = await fetch_topics(network, (), deadline)
         return description
-    response = await network.send_to_any(DescribeClusterRequest(), DescribeClusterResponse, deadline=deadline)
     if response.error_code:
         raise broker_error(response.error_code, "DescribeCluster", "the cluster", response.error_message)
     brokers = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
@@ -261,3 +275,39 @@ def _outcome(network: NetworkClient, code: int, api: str, topic: str, message: s
     if error_code(code) is ErrorCode.NOT_CONTROLLER:
         network.metadata.mark_stale()
     return broker_error(code, api, f"topic {topic!r}", message)
+
+
+async def wait_for_propagation(network: NetworkClient, least_partitions: Mapping[str, int], deadline: Deadline) -> None:
+    """Return when every broker that answers knows each topic, with at least so many partitions, all of them led."""
+    if least_partitions:
+        patience = Deadline(deadline.at_most(_PATIENCE_S))
+        brokers = tuple(network.view.brokers)
+        await asyncio.gather(*(_wait_for_broker(broker, network, least_partitions, patience) for broker in brokers))
+
+
+async def _wait_for_broker(
+    broker: int, network: NetworkClient, least_partitions: Mapping[str, int], patience: Deadline
+) -> None:
+    missing = list(least_partitions)
+    while not patience.is_over:
+        asked = missing[:MOST_AT_ONCE]
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in asked], allow_auto_topic_creation=False
+        )
+        try:
+            answer = await network.send(broker, request, MetadataResponse, deadline=patience, min_version=4)
+        except ClientError:
+            return
+        answered = {topic.name: topic for topic in answer.topics}
+        to_come = [name for name in asked if name in answered and _is_to_come(answered[name], least_partitions[name])]
+        missing = to_come + missing[MOST_AT_ONCE:]
+        if not missing:
+            return
+        if to_come:
+            await asyncio.sleep(patience.at_most(_PAUSE_S))
+
+
+def _is_to_come(topic: MetadataResponseTopic, least: int) -> bool:
+    if topic.error_code:
+        return topic.error_code in _NOT_YET
+    return len(topic.partitions) < least or any(each.error_code in _NOT_YET for each in topic.partitions)

@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 def number_of(word: str, words: Mapping[str, int], what: str) -> int:
     """Kafka's number for a word; UsageError names the words there are."""
-    found = words.get(word)
-    if found is None:
+    number = words.get(word)
+    if number is None:
         raise UsageError(f"{what} is one of {', '.join(words)}, not {word!r}")
-    return found
+    return number
 
 
 def word_of(number: int, words: Mapping[str, int]) -> str:

@@ -53,7 +53,7 @@ RENAMED = {
 }
 
 # Keys that no key here answers, with the sentence that says what does.
-ELSEWHERE = {
+UNSUPPORTED = {
     "debug": "is answered by Python's logging: set the level of the logger 'seamark.client'",
     "enable.auto.offset.store": "is not needed: with enable.auto.commit=false only what you pass to commit is stored",
     "enable.metrics.push": "is not offered: metrics are read from the client",

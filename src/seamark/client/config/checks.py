@@ -1,24 +1,17 @@
-"""What configuration keys must be together: one function per rule, each naming the key that is wrong.
+"""What the values of configuration keys must be together: one function per rule, each naming the key that is wrong.
 
 They run after every key was read on its own, so a combination is refused when the client is made and not when the first
-request fails. A rule that must change a value gives a changed copy.
+request fails. A rule that settles a default gives the value that holds.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from seamark.addresses import parse_address
 from seamark.client.config.credentials import MECHANISMS, read_jaas
 from seamark.errors import HIDDEN, ConfigError
-
-if TYPE_CHECKING:
-    from seamark.client.config.config import ClientConfig, ConsumerConfig, ProducerConfig
-
-Consumer = TypeVar("Consumer", bound="ConsumerConfig")
-Producer = TypeVar("Producer", bound="ProducerConfig")
 
 _SCHEME = re.compile(r"\A[a-zA-Z][a-zA-Z0-9_]*://")
 _HOST = re.compile(r"[0-9a-fA-F:.%]+|[^\s:/,\[\]]+")
@@ -48,87 +41,78 @@ def host_and_port(address: str) -> tuple[str, int]:
     return host, port
 
 
-def check_bootstrap(config: ClientConfig) -> None:
-    if not config.bootstrap_servers:
+def check_bootstrap(servers: tuple[str, ...]) -> None:
+    if not servers:
         raise ConfigError("bootstrap.servers", "", "is needed: host:port of at least one broker")
-    for address in config.bootstrap_servers:
+    for address in servers:
         host_and_port(address)
 
 
-def check_security(config: ClientConfig) -> None:
-    if config.security_protocol.startswith("SASL"):
-        _check_sasl(config)
-    if config.ssl_keystore_certificate_chain is not None and config.ssl_keystore_key is None:
+def check_tls(
+    *,
+    truststore_location: str | None,
+    keystore_location: str | None,
+    certificate_chain: str | None,
+    private_key: str | None,
+    protocols: tuple[str, ...],
+) -> None:
+    if certificate_chain is not None and private_key is None:
         raise ConfigError("ssl.keystore.certificate.chain", HIDDEN, "needs ssl.keystore.key")
-    for key, value in (
-        ("ssl.truststore.location", config.ssl_truststore_location),
-        ("ssl.keystore.location", config.ssl_keystore_location),
-    ):
+    for key, value in (("ssl.truststore.location", truststore_location), ("ssl.keystore.location", keystore_location)):
         if value is not None and value.lower().endswith((".jks", ".p12", ".pfx")):
             raise ConfigError(key, value, "must be a PEM file; keytool and openssl convert Java's key stores")
-    unknown = set(config.ssl_enabled_protocols) - {"TLSv1.2", "TLSv1.3"}
-    if unknown or not config.ssl_enabled_protocols:
-        raise ConfigError("ssl.enabled.protocols", ",".join(config.ssl_enabled_protocols), "may hold TLSv1.2, TLSv1.3")
+    if set(protocols) - {"TLSv1.2", "TLSv1.3"} or not protocols:
+        raise ConfigError("ssl.enabled.protocols", ",".join(protocols), "may hold TLSv1.2, TLSv1.3")
 
 
-def _check_sasl(config: ClientConfig) -> None:
-    mechanism = config.sasl_mechanism
+def check_sasl(
+    security_protocol: str, mechanism: str | None, username: str | None, password: str | None, jaas: str | None
+) -> None:
+    if not security_protocol.startswith("SASL"):
+        return
     if mechanism is None:
-        raise ConfigError("sasl.mechanism", "", f"is needed with {config.security_protocol}: {', '.join(MECHANISMS)}")
+        raise ConfigError("sasl.mechanism", "", f"is needed with {security_protocol}: {', '.join(MECHANISMS)}")
     if mechanism not in MECHANISMS:
         raise ConfigError("sasl.mechanism", mechanism, f"must be one of {', '.join(MECHANISMS)}")
-    username, password = config.sasl_username, config.sasl_password
-    if config.sasl_jaas_config is not None:
+    if jaas is not None:
         if username is not None or password is not None:
             raise ConfigError("sasl.jaas.config", HIDDEN, "repeats sasl.username and sasl.password; give one form")
-        username, password = read_jaas(config.sasl_jaas_config)
+        username, password = read_jaas(jaas)
     if not username:
         raise ConfigError("sasl.username", username, f"is needed with {mechanism}")
     if password is None:
         raise ConfigError("sasl.password", None, f"is needed with {mechanism}")
 
 
-def check_group_protocol(config: ConsumerConfig) -> None:
-    if config.group_protocol == "consumer":
+def check_group(protocol: str, group_id: str | None, instance_id: str | None) -> None:
+    if protocol == "consumer":
         reason = "the newer group protocol is not offered yet; leave the key out or set it to classic"
         raise ConfigError("group.protocol", "consumer", reason)
-    if config.group_id == "":
+    if group_id == "":
         raise ConfigError("group.id", "", "must not be empty; leave it out for a consumer without a group")
-    if config.group_instance_id == "":
+    if instance_id == "":
         raise ConfigError("group.instance.id", "", "must not be empty; leave it out for a dynamic member")
-    if config.group_instance_id is not None and config.group_id is None:
-        raise ConfigError("group.instance.id", config.group_instance_id, "needs a group.id")
+    if instance_id is not None and group_id is None:
+        raise ConfigError("group.instance.id", instance_id, "needs a group.id")
 
 
-def check_heartbeat(config: ConsumerConfig) -> None:
-    if config.heartbeat_interval_ms >= config.session_timeout_ms:
-        reason = f"must be below session.timeout.ms={config.session_timeout_ms}, or the session ends between heartbeats"
-        raise ConfigError("heartbeat.interval.ms", config.heartbeat_interval_ms, reason)
+def check_heartbeat(interval_ms: int, session_timeout_ms: int) -> None:
+    if interval_ms >= session_timeout_ms:
+        reason = f"must be below session.timeout.ms={session_timeout_ms}, or the session ends between heartbeats"
+        raise ConfigError("heartbeat.interval.ms", interval_ms, reason)
 
 
-def check_reset_policy(config: ConsumerConfig) -> None:
-    policy = config.auto_offset_reset
+def check_reset_policy(policy: str) -> None:
     if policy not in ("earliest", "latest", "none") and not _DURATION.match(policy):
         reason = "must be earliest, latest, none, or by_duration: and a duration such as PT1H that is not negative"
         raise ConfigError("auto.offset.reset", policy, reason)
 
 
-def check_auto_commit(config: Consumer, given: frozenset[str]) -> Consumer:
+def auto_commit_that_holds(is_enabled: bool, *, has_group: bool, is_given: bool) -> bool:
     """Without a group there is nothing to commit to: the default turns off, an explicit wish is refused."""
-    if config.group_id is not None or not config.enable_auto_commit:
-        return config
-    if "enable_auto_commit" in given:
+    if is_enabled and is_given and not has_group:
         raise ConfigError("enable.auto.commit", True, "needs a group.id to commit to")
-    return replace(config, enable_auto_commit=False)
-
-
-def check_offset_storage(config: Consumer, given: frozenset[str]) -> Consumer:
-    """Who names a ZooKeeper means the old defaults: offsets there, or in both while they move to Kafka (G7)."""
-    if config.zookeeper_connect is None:
-        return config
-    storage = config.offsets_storage if "offsets_storage" in given else "zookeeper"
-    is_dual = config.dual_commit_enabled if "dual_commit_enabled" in given else storage == "kafka"
-    return replace(config, offsets_storage=storage, dual_commit_enabled=is_dual)
+    return is_enabled and has_group
 
 
 def check_acks(key: str, value: Any) -> int:
@@ -139,43 +123,43 @@ def check_acks(key: str, value: Any) -> int:
     return -1 if word == "all" else int(word)
 
 
-def check_transactions(config: ProducerConfig) -> None:
-    if config.transactional_id is not None:
-        raise ConfigError("transactional.id", config.transactional_id, "transactions are not offered by this producer")
+def check_transactions(transactional_id: str | None) -> None:
+    if transactional_id is not None:
+        raise ConfigError("transactional.id", transactional_id, "transactions are not offered by this producer")
 
 
-def check_idempotence(config: Producer, given: frozenset[str]) -> Producer:
+def idempotence_that_holds(is_enabled: bool, *, acks: int, retries: int, in_flight: int, is_given: bool) -> bool:
     """Idempotence needs all replicas' acknowledgement, retries and few requests in flight.
 
     As in Kafka, a conflicting key turns the default off, and is an error where idempotence was asked for.
     """
-    if not config.enable_idempotence:
-        return config
+    if not is_enabled:
+        return False
     conflicts = (
-        ("acks", config.acks, config.acks != -1, "must be all for enable.idempotence=true"),
-        ("retries", config.retries, config.retries == 0, "must be above 0 for enable.idempotence=true"),
+        ("acks", acks, acks != -1, "must be all for enable.idempotence=true"),
+        ("retries", retries, retries == 0, "must be above 0 for enable.idempotence=true"),
         (
             "max.in.flight.requests.per.connection",
-            config.max_in_flight_requests_per_connection,
-            config.max_in_flight_requests_per_connection > 5,
+            in_flight,
+            in_flight > 5,
             "must be at most 5 for enable.idempotence=true",
         ),
     )
     for key, value, conflicting, reason in conflicts:
         # More than five in flight is refused even by default: it would silently give up ordering.
-        if conflicting and ("enable_idempotence" in given or key.startswith("max")):
+        if conflicting and (is_given or key.startswith("max")):
             raise ConfigError(key, value, reason)
         if conflicting:
-            return replace(config, enable_idempotence=False)
-    return config
+            return False
+    return True
 
 
-def check_delivery_time(config: Producer, given: frozenset[str]) -> Producer:
+def delivery_timeout_that_holds(
+    delivery_timeout_ms: int, *, linger_ms: int, request_timeout_ms: int, is_given: bool
+) -> int:
     """A record's whole time must cover waiting for its batch and one request."""
-    least = min(config.linger_ms + config.request_timeout_ms, 2**31 - 1)
-    if config.delivery_timeout_ms >= least:
-        return config
-    if "delivery_timeout_ms" in given:
+    least = min(linger_ms + request_timeout_ms, 2**31 - 1)
+    if delivery_timeout_ms < least and is_given:
         reason = f"must be at least linger.ms + request.timeout.ms = {least}"
-        raise ConfigError("delivery.timeout.ms", config.delivery_timeout_ms, reason)
-    return replace(config, delivery_timeout_ms=least)
+        raise ConfigError("delivery.timeout.ms", delivery_timeout_ms, reason)
+    return max(delivery_timeout_ms, least)

@@ -13,22 +13,23 @@ Invariant: an object that exists has been checked as a whole. Secrets are never 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from seamark.client.config.checks import (
+    auto_commit_that_holds,
     check_acks,
-    check_auto_commit,
     check_bootstrap,
-    check_delivery_time,
-    check_group_protocol,
+    check_group,
     check_heartbeat,
-    check_idempotence,
-    check_offset_storage,
     check_reset_policy,
-    check_security,
+    check_sasl,
+    check_tls,
     check_transactions,
+    delivery_timeout_that_holds,
+    idempotence_that_holds,
 )
+from seamark.client.config.credentials import Credentials, read_jaas
 from seamark.client.config.keys import (
     boolean,
     choice,
@@ -106,9 +107,29 @@ class ClientConfig:
 
     def _settled(self, given: frozenset[str]) -> Self:  # noqa: ARG002
         """Check the keys against each other; ``given`` are the ones that the user wrote."""
-        check_bootstrap(self)
-        check_security(self)
+        check_bootstrap(self.bootstrap_servers)
+        check_sasl(
+            self.security_protocol, self.sasl_mechanism, self.sasl_username, self.sasl_password, self.sasl_jaas_config
+        )
+        check_tls(
+            truststore_location=self.ssl_truststore_location,
+            keystore_location=self.ssl_keystore_location,
+            certificate_chain=self.ssl_keystore_certificate_chain,
+            private_key=self.ssl_keystore_key,
+            protocols=self.ssl_enabled_protocols,
+        )
         return self
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What to authenticate with, or None where the listener does not ask."""
+        if not self.security_protocol.startswith("SASL"):
+            return None
+        username, password = self.sasl_username, self.sasl_password
+        if self.sasl_jaas_config is not None:
+            username, password = read_jaas(self.sasl_jaas_config)
+        assert self.sasl_mechanism is not None
+        return Credentials(self.sasl_mechanism, username or "", password or "")
 
     def as_keys(self) -> dict[str, Any]:
         """Every key with its value, secrets hidden: what may be logged and shown."""
@@ -183,10 +204,25 @@ class ConsumerConfig(ClientConfig):
 
     def _settled(self, given: frozenset[str]) -> Self:
         super()._settled(given)
-        check_group_protocol(self)
-        check_heartbeat(self)
-        check_reset_policy(self)
-        return check_offset_storage(check_auto_commit(self, given), given)
+        check_group(self.group_protocol, self.group_id, self.group_instance_id)
+        check_heartbeat(self.heartbeat_interval_ms, self.session_timeout_ms)
+        check_reset_policy(self.auto_offset_reset)
+        storage, is_dual = self._offset_storage(given)
+        return replace(
+            self,
+            enable_auto_commit=auto_commit_that_holds(
+                self.enable_auto_commit, has_group=self.group_id is not None, is_given="enable_auto_commit" in given
+            ),
+            offsets_storage=storage,
+            dual_commit_enabled=is_dual,
+        )
+
+    def _offset_storage(self, given: frozenset[str]) -> tuple[str, bool]:
+        """Who names a ZooKeeper means the old defaults: offsets there, or in both while they move to Kafka (G7)."""
+        if self.zookeeper_connect is None:
+            return self.offsets_storage, self.dual_commit_enabled
+        storage = self.offsets_storage if "offsets_storage" in given else "zookeeper"
+        return storage, self.dual_commit_enabled if "dual_commit_enabled" in given else storage == "kafka"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -222,9 +258,23 @@ class ProducerConfig(ClientConfig):
 
     def _settled(self, given: frozenset[str]) -> Self:
         super()._settled(given)
-        check_transactions(self)
-        checked = check_idempotence(self, given)
-        return check_delivery_time(checked, given)
+        check_transactions(self.transactional_id)
+        return replace(
+            self,
+            enable_idempotence=idempotence_that_holds(
+                self.enable_idempotence,
+                acks=self.acks,
+                retries=self.retries,
+                in_flight=self.max_in_flight_requests_per_connection,
+                is_given="enable_idempotence" in given,
+            ),
+            delivery_timeout_ms=delivery_timeout_that_holds(
+                self.delivery_timeout_ms,
+                linger_ms=self.linger_ms,
+                request_timeout_ms=self.request_timeout_ms,
+                is_given="delivery_timeout_ms" in given,
+            ),
+        )
 
     @property
     def compression_level(self) -> int | None:

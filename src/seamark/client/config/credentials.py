@@ -6,12 +6,8 @@ The password leaves this module only towards the mechanism that needs it; a ``Cr
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from seamark.errors import HIDDEN, ConfigError
-
-if TYPE_CHECKING:
-    from seamark.client.config.config import ClientConfig
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -35,28 +31,17 @@ class Credentials:
         return f"Credentials({self.mechanism!r}, {self.username!r}, password=[hidden])"
 
 
-def credentials_of(config: ClientConfig) -> Credentials | None:
-    """What to authenticate with, or None where the listener does not ask; the configuration was checked before."""
-    if not config.security_protocol.startswith("SASL"):
-        return None
-    username, password = config.sasl_username, config.sasl_password
-    if config.sasl_jaas_config is not None:
-        username, password = read_jaas(config.sasl_jaas_config)
-    assert config.sasl_mechanism is not None
-    return Credentials(config.sasl_mechanism, username or "", password or "")
-
-
 def read_jaas(config: str) -> tuple[str | None, str | None]:
     """Username and password of a JAAS login line; the text itself never gets into an error.
 
     >>> read_jaas('org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p;";')
     ('u', 'p;')
     """
-    found = _LOGIN_MODULE.match(config)
-    if found is None:
+    login = _LOGIN_MODULE.match(config)
+    if login is None:
         raise ConfigError("sasl.jaas.config", HIDDEN, 'must be: …LoginModule required username="…" password="…";')
     options: dict[str, str] = {}
-    rest = found[3]
+    rest = login[3]
     position = 0
     while rest[position:].strip():
         entry = _OPTION.match(rest, position)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from seamark.client.config.aliases import ELSEWHERE, RENAMED
+from seamark.client.config.aliases import RENAMED, UNSUPPORTED
 from seamark.errors import HIDDEN, ConfigError
 from seamark.suggest import did_you_mean
 
@@ -192,7 +192,7 @@ def _unknown(key: str, rules: Mapping[str, KeyRule]) -> ConfigError:
         return ConfigError(key, HIDDEN, f"is not a key; did you mean {dotted!r}?")
     if (renamed := RENAMED.get(dotted)) is not None and renamed.replace(".", "_") in rules:
         return ConfigError(key, HIDDEN, f"is what another client calls {renamed!r}; use that")
-    if (reason := ELSEWHERE.get(dotted)) is not None:
+    if (reason := UNSUPPORTED.get(dotted)) is not None:
         return ConfigError(key, HIDDEN, reason)
     hint = did_you_mean(dotted, [name.replace("_", ".") for name in rules], 0.75)
     return ConfigError(key, HIDDEN, f"is not a key of this client{hint}")

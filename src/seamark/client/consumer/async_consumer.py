@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from seamark.client.arguments import read_partitions
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
@@ -34,9 +35,8 @@ from seamark.client.consumer.times import OffsetAndTime, offsets_and_times
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener
 from seamark.client.core.positions.reset import EARLIEST, LATEST
-from seamark.client.core.subscriptions import read_partitions
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline, now_ms
 from seamark.topic_partition import TopicPartition
 
 R = TypeVar("R")

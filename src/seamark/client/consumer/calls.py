@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from seamark.client.arguments import read_offsets, read_partition, read_partitions
 from seamark.client.callback_kinds import refuse_generator
 from seamark.client.consumer.commit_callbacks import CommitCallback, CommitCallbacks, log_error, raised_at_the_end
 from seamark.client.consumer.iteration import RecordIteration
@@ -20,13 +21,12 @@ from seamark.client.consumer.shell import ConsumerLoop
 from seamark.client.consumer.steps import Call, OnIo, R, UserCode
 from seamark.client.core.assignment_state import Phase, Position
 from seamark.client.core.commits.commits import Commit
-from seamark.client.core.fetch_port import Moved, Trouble
+from seamark.client.core.fetch_port import FetchFailure, Moved
 from seamark.client.core.listener import Listener, listener_error
-from seamark.client.core.positions.answers import Answer
-from seamark.client.core.subscriptions import read_offsets, read_partition, read_partitions
-from seamark.client.deadline import Deadline
+from seamark.client.core.positions.messages import Answer
 from seamark.client.errors import ClientError, MemberFenced, WakeUp
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError, UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -41,7 +41,7 @@ class ConsumerCalls:
         self.is_closed = False
         self._callbacks = CommitCallbacks(self.core.commits, self._on_io)
         # What take has met and the core has not heard of yet. Written by the caller's thread.
-        self._unreported: list[Trouble] = []
+        self._unreported: list[FetchFailure] = []
         self.iteration = RecordIteration(loop.fetcher, self.core.assignment, self._consumed)
         # Whether the caller was last given a whole batch. If not, it has one record at hand, or nothing.
         self._gave_batch = False
@@ -75,7 +75,7 @@ class ConsumerCalls:
         """Has poll more to do than to hand out what is here?"""
         loop = self.loop
         return (
-            loop.attention
+            loop.needs_poll
             or loop.is_woken
             or bool(self._unreported)
             or now >= self.core.auto_commit.due_ms
@@ -95,7 +95,7 @@ class ConsumerCalls:
         self._gave_batch = False
         shown = self.loop.fetcher.show(max_records)
         self._consumed(shown.positions)
-        self._unreported += shown.troubles
+        self._unreported += shown.failures
         self.iteration.show(shown.records)
         return shown.records
 
@@ -121,7 +121,7 @@ class ConsumerCalls:
             self._check_open()
             if not self.core.subscription.kind.reads_something:
                 raise UsageError("this consumer reads nothing: call subscribe() or assign() before poll()")
-            yield from self._report_troubles()
+            yield from self._report_failures()
             self._check_wakeup()
             yield from self._run_callbacks()
             yield OnIo(self.loop.turn(deadline))
@@ -131,7 +131,7 @@ class ConsumerCalls:
             found = take()
             if found is not None and len(found):
                 return found
-            yield from self._report_troubles()
+            yield from self._report_failures()
             if deadline.is_over:
                 self._check_wakeup()
                 return nothing
@@ -140,20 +140,20 @@ class ConsumerCalls:
         self._gave_batch = True
         taken = self.loop.fetcher.take(max_records)
         self._consumed(taken.positions)
-        self._unreported += taken.troubles
+        self._unreported += taken.failures
         return taken.records
 
     def _take_columns(self, max_bytes: int) -> Any:
         self._gave_batch = True
         taken = self.loop.fetcher.take_columns(max_bytes)
         self._consumed(taken.positions)
-        self._unreported += taken.troubles
+        self._unreported += taken.failures
         return taken.batch
 
-    def _report_troubles(self) -> Call[None]:
-        troubles, self._unreported = self._unreported, []
-        if troubles:
-            errors = yield OnIo(self._on_io(lambda: self.loop.report_troubles(troubles)))
+    def _report_failures(self) -> Call[None]:
+        failures, self._unreported = self._unreported, []
+        if failures:
+            errors = yield OnIo(self._on_io(lambda: self.loop.report_failures(failures)))
             if errors:
                 raise errors[0]
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from seamark.client.arguments import read_partitions
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
@@ -32,9 +33,8 @@ from seamark.client.consumer.times import OffsetAndTime, offsets_and_times
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener
 from seamark.client.core.positions.reset import EARLIEST, LATEST
-from seamark.client.core.subscriptions import read_partitions
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline, now_ms
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -95,7 +95,7 @@ class Consumer(ConsumerFacade):
         with self._guard:
             metrics.poll_started(now_ms())
             try:
-                records = self._calls.take_now(most) or self._run(self._calls.poll(Deadline(timeout), most))
+                records = self._calls.take_now(most) or self._run(self._calls.poll(self._poll_deadline(timeout), most))
             finally:
                 metrics.poll_ended(now_ms())
         return records if isinstance(records, list) else list(records)
@@ -107,9 +107,12 @@ class Consumer(ConsumerFacade):
         with self._guard:
             metrics.poll_started(now_ms())
             try:
-                return self._run(self._calls.poll_columns(Deadline(timeout), most))
+                return self._run(self._calls.poll_columns(self._poll_deadline(timeout), most))
             finally:
                 metrics.poll_ended(now_ms())
+
+    def _poll_deadline(self, timeout: float) -> Deadline:
+        return Deadline(timeout)
 
     def fetch_columns(self, partition: TopicPartition, start: int, end: int, **options: Any) -> Iterator[Any]:
         """The records from ``start`` up to but not including ``end`` as pyarrow.RecordBatches, each record once.

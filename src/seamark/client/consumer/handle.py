@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 from typing import Any
 
+from seamark.client.arguments import read_partition
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.consumer.calls import ConsumerCalls
 from seamark.client.consumer.shell import ConsumerLoop, MakeFetcher
 from seamark.client.consumer.thread_guard import ThreadGuard
 from seamark.client.core import metrics as consumer_metrics
 from seamark.client.core.fetch_port import Fetcher
-from seamark.client.core.membership.generation import GroupMetadata
-from seamark.client.core.positions.answers import Answer
-from seamark.client.core.subscriptions import read_partition
-from seamark.client.deadline import Deadline, now_ms
+from seamark.client.core.membership.context import GroupMetadata
+from seamark.client.core.positions.messages import Answer
 from seamark.client.fetch import metrics as fetch_metrics
-from seamark.client.metrics_text import exposition
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.records import LARGEST_OFFSET
+from seamark.client.timing import Deadline, now_ms
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
+from seamark.prometheus_text import exposition
 from seamark.topic_partition import TopicPartition
 
 # Kafka's own: how long close waits if nothing else is said.

@@ -5,21 +5,23 @@ Each is retried until its deadline where the answer may become another; the erro
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.commits.messages import fetch_request
-from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, offset_answers
-from seamark.client.core.positions.requests import list_offsets_request
-from seamark.client.deadline import Deadline
-from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from seamark.client.core.positions.messages import (
+    Answer,
+    OffsetOutcome,
+    committed_answers,
+    list_offsets_request,
+    offset_answers,
+)
+from seamark.client.errors import ClientError
+from seamark.client.group_offsets import offset_fetch_request
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_leader
-from seamark.client.net.retries import settle
+from seamark.client.net.fanout import by_leader, retry_each
 from seamark.client.records import Offset
+from seamark.client.timing import Deadline
 from seamark.client.zookeeper.dual import OffsetStorage
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -37,34 +39,26 @@ async def committed(
     if not partitions:
         return {}
     group_id = config.group_id or ""
-    request = fetch_request(group_id, partitions)
+    request = offset_fetch_request({group_id: partitions})
     send = partial(network.send_to_coordinator, group_id, deadline=deadline)
-    backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-    failures = 0
-    while True:
-        try:
-            if storage is None:
-                response = await send(request, OffsetFetchResponse)
-            else:
-                response = await storage.fetch(request, send)
-        except (ConnectionFailed, RequestTimedOut) as error:
-            last: ClientError = error
-        else:
-            answers = committed_answers(group_id, response, partitions)
-            trouble = next((each for each in answers.values() if each.error is not None), None)
-            if trouble is None:
-                return {partition: _offset(answer) for partition, answer in answers.items()}
-            assert trouble.error is not None
-            last = trouble.error
-            if trouble.outcome is Outcome.RAISE:
-                raise last
-            if trouble.outcome is Outcome.REDISCOVER:
-                network.coordinators.moved(group_id)
-        failures += 1
-        wait_s = backoff.wait_ms(failures) / 1000
-        if deadline.remaining <= wait_s:
-            raise deadline.timed_out(f"reading committed offsets of group {group_id!r}", last)
-        await asyncio.sleep(wait_s)
+
+    async def attempt(_: Sequence[str]) -> dict[str, dict[TopicPartition, Answer] | ClientError]:
+        response = await (send(request, OffsetFetchResponse) if storage is None else storage.fetch(request, send))
+        answers = committed_answers(group_id, response, partitions)
+        failed = next((each for each in answers.values() if each.error is not None), None)
+        if failed is None or failed.error is None or failed.outcome is OffsetOutcome.RAISE:
+            return {group_id: answers}
+        if failed.outcome is OffsetOutcome.REDISCOVER:
+            network.coordinators.moved(group_id)
+        return {group_id: failed.error}
+
+    operation = f"reading committed offsets of group {group_id!r}"
+    found = await retry_each([group_id], attempt, operation=operation, config=config, deadline=deadline)
+    answers = found.raise_if_failed()[group_id]
+    for answer in answers.values():
+        if answer.error is not None:
+            raise answer.error
+    return {partition: _offset(answer) for partition, answer in answers.items()}
 
 
 def _offset(answer: Answer) -> Offset | None:
@@ -100,6 +94,6 @@ async def offsets_by_time(
     async def attempt(some: Sequence[TopicPartition]) -> dict[TopicPartition, Answer | ClientError]:
         return await by_leader(network, some, make, ListOffsetsResponse, read, deadline)
 
-    found = await settle(timestamps, attempt, operation="listing offsets", config=config, deadline=deadline)
+    found = await retry_each(timestamps, attempt, operation="listing offsets", config=config, deadline=deadline)
     found.raise_if_failed()
     return {partition: found[partition] for partition in timestamps}

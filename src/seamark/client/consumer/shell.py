@@ -1,7 +1,7 @@
 """A consumer's shell on the I/O thread: carries out what its core wants, and lets the caller wait for what concerns it.
 
 Owner: everything here runs on the I/O loop, except the few values that the caller's thread reads without asking
-(``attention`` and the fetcher's take methods). Heartbeats, commits and look-ups go on whether or not it is here.
+(``needs_poll`` and the fetcher's take methods). Heartbeats, commits and look-ups go on whether or not it is here.
 
 ``turn`` is the caller's side of it: it polls the core until there is something to hand to the caller, or time is out.
 """
@@ -20,9 +20,9 @@ from typing import Any
 
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.config.config import ConsumerConfig
+from seamark.client.consumer.settings import settings_of
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -33,14 +33,15 @@ from seamark.client.core.effects import (
     SendToNode,
     StartFetching,
     StopFetching,
+    coordinator_found_line,
+    coordinator_lost_line,
 )
-from seamark.client.core.events import coordinator_found_line, coordinator_lost_line
-from seamark.client.core.fetch_port import Fetcher, Trouble, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, Fetcher, FetchFailure
 from seamark.client.core.subscriptions import SubscriptionKind
-from seamark.client.deadline import Deadline, now_ms
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut
 from seamark.client.net.client import Lane, NetworkClient
-from seamark.client.requests import ByVersion, Request
+from seamark.client.requests import Request, VersionedRequest
+from seamark.client.timing import Deadline, now_ms
 from seamark.client.zookeeper.dual import OffsetStorage, offset_storage
 from seamark.errors import ClosedError, SeamarkError
 from seamark.readable_log import readable_logger
@@ -76,7 +77,7 @@ MakeFetcher = Callable[[ConsumerConfig, NetworkClient, Any, Any], Fetcher]
 
 
 def response_of(request: Request) -> type[Message]:
-    return RESPONSES[request.request if isinstance(request, ByVersion) else type(request)]
+    return RESPONSES[request.request if isinstance(request, VersionedRequest) else type(request)]
 
 
 class ConsumerLoop:
@@ -85,9 +86,8 @@ class ConsumerLoop:
 
     def __init__(self, config: ConsumerConfig, make_fetcher: MakeFetcher, key: Any, value: Any) -> None:
         self.config = config
-        settings = ConsumerSettings.from_config(config)
         self.core = ConsumerCore(
-            settings,
+            settings_of(config),
             now_ms=now_ms(),
             rng=random.Random(),
             wall_ms=lambda: int(time.time() * 1000),
@@ -98,7 +98,7 @@ class ConsumerLoop:
         self.offset_storage: OffsetStorage | None = offset_storage(config, self.network)
         self.fetcher = make_fetcher(config, self.network, key, value)
         # Read by the caller's thread: is there more to do in poll than to hand out records?
-        self.attention = True
+        self.needs_poll = True
         # Written by any thread: the next wait of the caller ends with WakeUp.
         self.is_woken = False
         self._is_started = False
@@ -132,7 +132,7 @@ class ConsumerLoop:
             for effect in effects:
                 self._carry_out(effect)
         self._want_topics()
-        self.attention = core.wants_caller
+        self.needs_poll = core.wants_caller
         self._arm()
         self._changed.set()
 
@@ -319,12 +319,12 @@ class ConsumerLoop:
         """On the I/O thread: somebody called ``wakeup``."""
         self._changed.set()
 
-    def report_troubles(self, troubles: list[Trouble]) -> list[Exception]:
+    def report_failures(self, failures: list[FetchFailure]) -> list[Exception]:
         """What the fetcher met; gives the errors to raise."""
-        for trouble in troubles:
-            self.core.in_trouble(trouble, now_ms())
+        for failure in failures:
+            self.core.fetch_failed(failure, now_ms())
         self.after_event()
-        return [each.error for each in troubles if each.kind is TroubleKind.ERROR and each.error is not None]
+        return [each.error for each in failures if each.kind is FailureKind.ERROR and each.error is not None]
 
     # -- life
 
@@ -341,7 +341,7 @@ class ConsumerLoop:
             text = "a task of the consumer failed, which is a fault in seamark; the next poll raises it"
             self.network.log.fault(text, error)
             self.core.fail(error)
-            self.attention = True
+            self.needs_poll = True
             self._changed.set()
 
     async def shut(self) -> None:

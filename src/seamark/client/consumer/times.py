@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from seamark.client.core.positions.answers import Answer
+from seamark.client.core.positions.messages import Answer
 from seamark.topic_partition import TopicPartition
 
 

@@ -54,6 +54,7 @@ class PartitionState:
         "is_held",
         "is_paused",
         "last_error",
+        "lasting_error",
         "partition",
         "phase",
         "position",
@@ -63,7 +64,6 @@ class PartitionState:
         "reset_to",
         "retry_at_ms",
         "term",
-        "trouble",
         "validated_epoch",
         "visit",
     )
@@ -87,7 +87,7 @@ class PartitionState:
         self.is_asked = False
         self.retry_at_ms = 0
         # What poll raises about it; stays until a seek where only that can help.
-        self.trouble: ClientError | None = None
+        self.lasting_error: ClientError | None = None
         # What the last look-up met, for the message of a caller whose time runs out.
         self.last_error: ClientError | None = None
         self.validated_epoch = NO_EPOCH
@@ -100,7 +100,7 @@ class PartitionState:
         self.question += 1
         self.is_asked = False
         self.retry_at_ms = 0
-        self.trouble = None
+        self.lasting_error = None
         # The position is the caller's word or the group's from here on, not what was handed out.
         self.visit = _NO_VISIT
 
@@ -130,10 +130,10 @@ class AssignmentState:
 
     def require(self, partition: TopicPartition) -> PartitionState:
         """The state of an assigned partition; UsageError for one that is not."""
-        found = self._states.get(partition)
-        if found is None:
+        state = self._states.get(partition)
+        if state is None:
             raise UsageError(f"{partition} is not assigned to this consumer")
-        return found
+        return state
 
     def own(self, partitions: Iterable[TopicPartition], *, is_held: bool) -> list[TopicPartition]:
         """Hold exactly these partitions; those not held before start anew, held back if so wanted. Gives what went."""
@@ -141,29 +141,29 @@ class AssignmentState:
         gone = [partition for partition in self._states if partition not in wanted]
         states = {}
         for partition in wanted:
-            found = self._states.get(partition)
-            if found is None:
+            state = self._states.get(partition)
+            if state is None:
                 term = self._terms[partition] = self._terms.get(partition, 0) + 1
-                found = PartitionState(partition, term, is_held=is_held)
-            states[partition] = found
+                state = PartitionState(partition, term, is_held=is_held)
+            states[partition] = state
         self._states = states
         return gone
 
     def hold(self, partitions: Iterable[TopicPartition], *, is_held: bool) -> None:
         for partition in partitions:
-            found = self._states.get(partition)
-            if found is not None:
-                found.is_held = is_held
+            state = self._states.get(partition)
+            if state is not None:
+                state.is_held = is_held
 
     def consumed(self, partition: TopicPartition, term: int, position: Position) -> bool:
         """Records up to the position were handed out; False if that was under an earlier term."""
-        found = self._states.get(partition)
-        if found is None or found.term != term or found.phase is not Phase.READY:
+        state = self._states.get(partition)
+        if state is None or state.term != term or state.phase is not Phase.READY:
             return False
-        if found.visit != self._visit:
-            found.visit = self._visit
-            found.position_at_visit = found.position
-        found.position = position
+        if state.visit != self._visit:
+            state.visit = self._visit
+            state.position_at_visit = state.position
+        state.position = position
         return True
 
     def came_back(self) -> None:
@@ -180,8 +180,8 @@ class AssignmentState:
 
     def processed(self) -> dict[TopicPartition, Position]:
         """As ``positions``, without what was handed out since the caller last came."""
-        found = self.positions()
+        positions = self.positions()
         for state in self._states.values():
-            if state.visit == self._visit and state.partition in found and state.position_at_visit is not None:
-                found[state.partition] = state.position_at_visit
-        return found
+            if state.visit == self._visit and state.partition in positions and state.position_at_visit is not None:
+                positions[state.partition] = state.position_at_visit
+        return positions

@@ -14,12 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from seamark.assignors import ClusterTopics
-from seamark.client.backoff import RandomSource
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import AssignmentState, Position
 from seamark.client.core.commits.auto_commit import AutoCommit
 from seamark.client.core.commits.commits import Commit, Commits
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     CallListener,
     CommitBeforeJoin,
@@ -31,18 +29,21 @@ from seamark.client.core.effects import (
     Release,
     StopFetching,
     Tickets,
+    handover_line,
+    topics_refused_line,
 )
-from seamark.client.core.events import handover_line, topics_refused_line
-from seamark.client.core.fetch_port import Trouble
+from seamark.client.core.fetch_port import FetchFailure
 from seamark.client.core.listener import Listener
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.core.positions.positions import Positions, as_offset
+from seamark.client.core.settings import ConsumerSettings
 from seamark.client.core.subscriptions import Subscription, SubscriptionKind
 from seamark.client.core.topic_waits import TopicWaits
 from seamark.client.errors import ClientError, broker_error
 from seamark.client.records import Offset
+from seamark.client.timing import RandomSource
 from seamark.counts import some_of
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
@@ -213,8 +214,15 @@ class ConsumerCore:
         self._settle(now_ms)
         return commit
 
-    def commit_async(self, offsets: Mapping[TopicPartition, Offset], now_ms: int, *, is_told: bool = False) -> Commit:
-        commit = self.commits.start_async(offsets, now_ms, is_told=is_told)
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        now_ms: int,
+        *,
+        is_told: bool = False,
+        on_done: Callable[[Commit, int], None] | None = None,
+    ) -> Commit:
+        commit = self.commits.start_async(offsets, now_ms, is_told=is_told, on_done=on_done)
         self._settle(now_ms)
         return commit
 
@@ -258,8 +266,8 @@ class ConsumerCore:
             self.positions.reset(state, timestamp)
         self._settle(now_ms)
 
-    def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
-        self.positions.in_trouble(trouble, now_ms)
+    def fetch_failed(self, failure: FetchFailure, now_ms: int) -> None:
+        self.positions.fetch_failed(failure, now_ms)
         self._settle(now_ms)
 
     def take_error(self) -> BaseException | None:

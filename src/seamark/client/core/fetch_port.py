@@ -24,7 +24,7 @@ from seamark.topic_partition import TopicPartition
 Moved = Mapping[TopicPartition, tuple[int, Position]]
 
 
-class TroubleKind(Enum):
+class FailureKind(Enum):
     # The position is below the start or above the end of the log.
     OUT_OF_RANGE = "out of range"
     # The leader says that the log was truncated below the position; ``position`` is where the logs part.
@@ -33,12 +33,12 @@ class TroubleKind(Enum):
     ERROR = "error"
 
 
-class Trouble(NamedTuple):
+class FetchFailure(NamedTuple):
     """Why a partition cannot go on; reported once everything fetched before it was taken."""
 
     partition: TopicPartition
     term: int
-    kind: TroubleKind
+    kind: FailureKind
     position: Position
     error: Exception | None = None
 
@@ -51,7 +51,7 @@ class Taken(NamedTuple):
 
     records: Sequence[Record] = ()
     positions: Mapping[TopicPartition, tuple[int, Position]] = {}
-    troubles: Sequence[Trouble] = ()
+    failures: Sequence[FetchFailure] = ()
 
 
 class TakenColumns(NamedTuple):
@@ -59,7 +59,7 @@ class TakenColumns(NamedTuple):
 
     batch: Any = None
     positions: Mapping[TopicPartition, tuple[int, Position]] = {}
-    troubles: Sequence[Trouble] = ()
+    failures: Sequence[FetchFailure] = ()
 
 
 class Fetcher(Protocol):
@@ -91,7 +91,7 @@ class Fetcher(Protocol):
 
     @property
     def has_something(self) -> bool:
-        """Would ``take`` give records or troubles?"""
+        """Would ``take`` give records or failures?"""
 
     def on_arrival(self, function: Callable[[], None]) -> None:
         """Call this on the I/O thread whenever ``has_something`` may have become true."""

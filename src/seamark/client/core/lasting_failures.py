@@ -39,25 +39,25 @@ class LastingFailures(Generic[K]):
 
         ``since_ms`` is when the first try began, where a try takes long.
         """
-        found = self._failing.setdefault(what, _Failing(now_ms if since_ms is None else since_ms))
-        if now_ms < found.due_ms:
+        failing = self._failing.setdefault(what, _Failing(now_ms if since_ms is None else since_ms))
+        if now_ms < failing.due_ms:
             return None
-        found.said_ms = now_ms
-        return f"{what} {self._fails} for {_seconds(now_ms - found.since_ms)} now, and is tried again: {reason}"
+        failing.said_ms = now_ms
+        return f"{what} {self._fails} for {_seconds(now_ms - failing.since_ms)} now, and is tried again: {reason}"
 
     def succeeded(self, what: K, now_ms: int) -> str | None:
         """It works; gives the line to log, if it was said that it did not."""
         if not self._failing:
             return None
-        found = self._failing.pop(what, None)
-        if found is None or found.said_ms is None:
+        failing = self._failing.pop(what, None)
+        if failing is None or failing.said_ms is None:
             return None
-        return f"{what} {self._works}, after {_seconds(now_ms - found.since_ms)}"
+        return f"{what} {self._works}, after {_seconds(now_ms - failing.since_ms)}"
 
     def due_ms(self, what: K) -> int | None:
         """When a line is due if it fails still; None while it works."""
-        found = self._failing.get(what)
-        return None if found is None else found.due_ms
+        failing = self._failing.get(what)
+        return None if failing is None else failing.due_ms
 
     def forget(self, what: K) -> None:
         """Nobody wants it any more."""

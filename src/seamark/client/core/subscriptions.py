@@ -7,18 +7,15 @@ a pattern otherwise: ``orders.eu`` is a topic, ``orders\..*`` and ``^orders`` ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.listener import NO_LISTENER, Listener
-from seamark.client.records import Offset
 from seamark.errors import UsageError
-from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_LARGEST_PARTITION = 2**31 - 1
 
 
 class SubscriptionKind(Enum):
@@ -115,31 +112,3 @@ def read_topics(wanted: object) -> tuple[str, ...] | re.Pattern[str]:
         if not isinstance(topic, str) or not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
             raise UsageError(f"{topic!r} cannot be the name of a topic")
     return tuple(sorted(set(topics)))
-
-
-def read_partitions(wanted: object) -> tuple[TopicPartition, ...]:
-    """What the argument of ``assign`` and its kin means: an iterable of (topic, partition)."""
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise UsageError(f"partitions are a list of TopicPartition, not {wanted!r}")
-    return tuple(dict.fromkeys(read_partition(each) for each in wanted))
-
-
-def read_partition(wanted: object) -> TopicPartition:
-    if not isinstance(wanted, tuple) or len(wanted) != 2:
-        raise UsageError(f"a partition is TopicPartition(topic, partition), not {wanted!r}")
-    topic, index = wanted
-    if not isinstance(topic, str) or not topic:
-        raise UsageError(f"{topic!r} cannot be the name of a topic")
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= _LARGEST_PARTITION:
-        raise UsageError(f"the partition of a topic is a whole number from 0 on, not {index!r}")
-    return TopicPartition(topic, index)
-
-
-def read_offsets(offsets: object) -> dict[TopicPartition, Offset]:
-    """What the argument of a commit means."""
-    if not isinstance(offsets, Mapping):
-        raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
-    return {
-        read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
-        for partition, offset in offsets.items()
-    }

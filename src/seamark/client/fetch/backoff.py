@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import now_ms
 from seamark.client.fetch.planning import PartitionFetch
+from seamark.client.timing import ExponentialBackoff, now_ms
 
 # Empty answers in a row that may come at once: sessions begin with one, and a throttled broker answers so.
 _EMPTY_AT_ONCE = 3

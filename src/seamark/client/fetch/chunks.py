@@ -6,18 +6,24 @@ same for objects and for columns, and both may take turns on one chunk. What is 
 transactions, records before the position) moves the position without giving records. The invariant: ``offset`` is the
 next one to hand out, ``leader_epoch`` that of the batch before it.
 
-A chunk can also be a trouble in place of bytes: it is met when everything fetched before it was taken.
+A chunk can also be a failure in place of bytes: it is met when everything fetched before it was taken.
+
+``AbortedBatches`` is Kafka's rule for read_committed. A Fetch answer lists the aborted transactions that reach into its
+records: producer and first offset. A producer's transactional batches are left out from that offset on, up to the
+marker that ends the transaction. The walk has a state, so each batch must be shown once, in order. Whether open
+transactions are read at all is the broker's matter: it sends nothing beyond the last stable offset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from seamark.client.core.assignment_state import NO_EPOCH
-from seamark.client.core.fetch_port import TroubleKind
-from seamark.client.fetch.read_committed import AbortedBatches
+from seamark.client.core.fetch_port import FailureKind
 from seamark.client.fetch.records import BatchReader, ReadLimits
 from seamark.errors import DecodeError, Truncated
+from seamark.wire.records import RecordSlices, decode_control_marker
 from seamark.wire.records.record_batch import INT64_MAX, BatchHeader, Buffer, last_whole_batch, read_header
 
 if TYPE_CHECKING:
@@ -25,6 +31,42 @@ if TYPE_CHECKING:
     from seamark.topic_partition import TopicPartition
 
 _NO_LIMITS_GIVEN = ReadLimits()
+
+
+class AbortedBatches:
+    """The filter for the records of one Fetch answer."""
+
+    __slots__ = ("_open", "_to_come")
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        # Latest first: the next to begin is the last of the list.
+        self._to_come = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+        self._open: set[int] = set()
+
+    def copy(self) -> AbortedBatches:
+        made = AbortedBatches(())
+        made._to_come = list(self._to_come)
+        made._open = set(self._open)
+        return made
+
+    def drops(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
+        """Take note of the batch, and say whether its records are to be left out."""
+        if header.producer_id < 0:
+            return False
+        while self._to_come and self._to_come[-1][1] <= header.last_offset:
+            self._open.add(self._to_come.pop()[0])
+        if header.is_control:
+            if header.producer_id in self._open and _is_abort(buffer, position, header):
+                self._open.discard(header.producer_id)
+            return False
+        return header.is_transactional and header.producer_id in self._open
+
+
+def _is_abort(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    # The marker is the first; whatever a hostile batch has behind it is not looked at.
+    records = RecordSlices(buffer, position, header, verify=False).read(1, 0)
+    return bool(records) and decode_control_marker(records[0]).kind == "abort"
+
 
 _Mark = tuple[int, int | None, int, int, AbortedBatches | None]
 
@@ -66,11 +108,11 @@ class Chunk:
         "_slice_bytes",
         "byte_count",
         "error",
+        "failure_kind",
         "is_last",
         "is_spoiled",
         "leader_epoch",
         "offset",
-        "trouble",
     )
 
     def __init__(
@@ -82,7 +124,7 @@ class Chunk:
         end_offset: int | None = None,
         aborted: AbortedBatches | None = None,
         limits: ReadLimits = _NO_LIMITS_GIVEN,
-        trouble: TroubleKind | None = None,
+        failure_kind: FailureKind | None = None,
         error: Exception | None = None,
         leader_epoch: int = NO_EPOCH,
     ) -> None:
@@ -106,10 +148,10 @@ class Chunk:
         self.byte_count = len(buffer)
         self.offset = offset
         self.leader_epoch = leader_epoch
-        self.trouble = trouble
+        self.failure_kind = failure_kind
         self.error = error
         # Nothing is fetched behind it until the caller has taken it.
-        self.is_last = trouble is not None
+        self.is_last = failure_kind is not None
         self.is_spoiled = False
 
     @property
@@ -125,13 +167,13 @@ class Chunk:
     def spoil(self, error: Exception) -> None:
         """What stands at ``offset`` cannot be handed out: nothing more comes from this chunk."""
         self.is_spoiled = True
-        self.trouble = TroubleKind.ERROR
+        self.failure_kind = FailureKind.ERROR
         self.error = error
 
     def heal(self) -> None:
         """What could not be handed out may be tried again."""
         self.is_spoiled = False
-        self.trouble = None
+        self.failure_kind = None
         self.error = None
 
     # -- as objects

@@ -17,30 +17,33 @@ from collections.abc import Callable, Iterable, Mapping
 from seamark.client.config.config import ConsumerConfig
 from seamark.client.core import lasting_failures
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, TroubleKind
-from seamark.client.core.positions.requests import READ_COMMITTED
-from seamark.client.deadline import now_ms
+from seamark.client.core.fetch_port import FailureKind, Moved, Taken, TakenColumns
+from seamark.client.core.positions.messages import READ_COMMITTED
 from seamark.client.errors import ClientError, CorruptRecords, broker_error
-from seamark.client.fetch.answers import Outcome, outcome_of
 from seamark.client.fetch.backoff import FetchBackoff
-from seamark.client.fetch.chunks import Chunk, end_of, plausible_end
+from seamark.client.fetch.chunks import AbortedBatches, Chunk, end_of, plausible_end
+from seamark.client.fetch.messages import (
+    FetchLimits,
+    FetchOutcome,
+    answered_partitions,
+    fetch_request,
+    outcome_of,
+    version_cap,
+)
 from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.fetch.planning import FetchPlanning, NodeWork, PartitionFetch
-from seamark.client.fetch.read_committed import AbortedBatches
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch.sessions import Ask, FetchSession, SessionRequest, Verdict
+from seamark.client.fetch.sessions import FetchSession, FetchTarget, SessionRequest, Verdict
 from seamark.client.fetch.taking import RecordTaking
 from seamark.client.fetch.waits import FetchWaits
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.client_log import ClientLog
-from seamark.client.requests import ByVersion
 from seamark.client.serde.deserializers import load_deserializer
+from seamark.client.timing import now_ms
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
-from seamark.wire.schema.schema import Message
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 
 # How long closing waits for brokers to hear that their sessions are over.
 _CLOSE_PATIENCE_S = 1.0
@@ -184,9 +187,11 @@ class Pipeline:
         session = self._sessions.get(work.node_id)
         if session is None:
             session = self._sessions[work.node_id] = FetchSession(work.node_id)
-        request = session.build(work.asks)
+        request = session.build(work.targets)
         # The states as they are now: a seek replaces them, and the answer to this request is then of no use (terms).
-        asked = {partition: (self._planning.partitions[partition], ask) for partition, ask in work.asks.items()}
+        asked = {
+            partition: (self._planning.partitions[partition], target) for partition, target in work.targets.items()
+        }
         # Marked before anything can complete (K9).
         self._planning.pending.add(work.node_id)
         assert self._loop is not None
@@ -198,25 +203,19 @@ class Pipeline:
         self,
         session: FetchSession,
         request: SessionRequest,
-        asked: dict[TopicPartition, tuple[PartitionFetch, Ask]],
+        asked: dict[TopicPartition, tuple[PartitionFetch, FetchTarget]],
         max_bytes: int,
     ) -> None:
         node_id = session.node_id
         started = now_ms()
-        version = 0
-
-        def make(chosen: int) -> Message:
-            nonlocal version
-            version = chosen
-            return fetch_request(request, self._limits, max_bytes).make(chosen)
 
         assert self._loop is not None
         patience_s = (self._limits.max_wait_ms + lasting_failures.AFTER_MS) / 1000
         overdue = self._loop.call_later(patience_s, self._waits.node_failed, node_id, "no answer so far", started)
         try:
-            response = await self._network.send(
+            response, version = await self._network.exchange(
                 node_id,
-                ByVersion(FetchRequest, make),
+                fetch_request(request, self._limits, max_bytes),
                 FetchResponse,
                 timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
                 max_version=version_cap(request),
@@ -237,7 +236,7 @@ class Pipeline:
     def _failed(
         self,
         session: FetchSession,
-        asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
+        asked: Mapping[TopicPartition, tuple[PartitionFetch, FetchTarget]],
         error: SeamarkError,
         started_ms: int,
     ) -> None:
@@ -251,9 +250,9 @@ class Pipeline:
             self._backoff.later([state for state, _ in asked.values()], failures)
             self._network.request_refresh()
             return
-        for state, ask in asked.values():
-            if self._is_current(state, ask):
-                self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+        for state, target in asked.values():
+            if self._is_current(state, target):
+                self._arrive(state, Chunk(state.partition, target.offset, failure_kind=FailureKind.ERROR, error=error))
         self._on_arrival()
 
     # -- answers
@@ -262,7 +261,7 @@ class Pipeline:
         self,
         session: FetchSession,
         request: SessionRequest,
-        asked: Mapping[TopicPartition, tuple[PartitionFetch, Ask]],
+        asked: Mapping[TopicPartition, tuple[PartitionFetch, FetchTarget]],
         response: FetchResponse,
         version: int,
         started_ms: int,
@@ -272,9 +271,9 @@ class Pipeline:
             text = f"a fetch was answered by node {session.node_id}, with which there is no session any more"
             self._log.say(logging.ERROR, "fetch_unexpected", text, node=session.node_id)
             return
-        found = answered_partitions(response, version, session.partitions)
+        by_partition = answered_partitions(response, version, session.partitions)
         verdict = session.answered(
-            request, error_code(response.error_code), response.session_id, found, response.throttle_time_ms
+            request, error_code(response.error_code), response.session_id, by_partition, response.throttle_time_ms
         )
         if verdict is not Verdict.ACCEPTED:
             self._metrics.rejected_answers += 1
@@ -287,52 +286,54 @@ class Pipeline:
                 # A node forgets sessions when it starts and when it has too many: a new one is opened at once.
                 return
             self._backoff.later([state for state, _ in asked.values()], failures)
-            for state, ask in asked.values():
-                self._waits.partition_failed(state.partition, ask.offset, session.problem)
+            for state, target in asked.values():
+                self._waits.partition_failed(state.partition, target.offset, session.problem)
             return
-        is_empty = not any(each.records or each.error_code for each in found.values())
+        is_empty = not any(each.records or each.error_code for each in by_partition.values())
         states = (state for state, _ in asked.values())
         self._backoff.node_answered(session.node_id, states, started_ms, is_empty=is_empty)
         has_arrived = False
-        for unchanged in asked.keys() - found.keys():
+        for unchanged in asked.keys() - by_partition.keys():
             # A session leaves out what has nothing new.
             self._waits.partition_goes_on(unchanged)
-        for partition, each in found.items():
+        for partition, each in by_partition.items():
             if partition is not None and partition in asked:
-                state, ask = asked[partition]
-                if self._is_current(state, ask):
-                    has_arrived |= self._take_in(state, ask, each)
+                state, target = asked[partition]
+                if self._is_current(state, target):
+                    has_arrived |= self._take_in(state, target, each)
         if has_arrived:
             self._on_arrival()
 
-    def _is_current(self, state: PartitionFetch, ask: Ask) -> bool:
-        return state.is_alive and not state.has_trouble and state.next_offset == ask.offset
+    def _is_current(self, state: PartitionFetch, target: FetchTarget) -> bool:
+        return state.is_alive and not state.has_failed and state.next_offset == target.offset
 
-    def _take_in(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
+    def _take_in(self, state: PartitionFetch, target: FetchTarget, answer: FetchResponsePartition) -> bool:
         """Apply one partition's answer; says whether there is something for the caller."""
         code = error_code(answer.error_code)
         outcome = outcome_of(code)
-        if outcome is Outcome.DATA:
-            self._note_answer(state, ask, answer)
-            return self._take_in_records(state, ask, answer)
-        if outcome is Outcome.OUT_OF_RANGE and not state.forget_replica():
-            return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.OUT_OF_RANGE))
-        if outcome is Outcome.RAISE:
-            error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+        if outcome is FetchOutcome.DATA:
+            self._note_answer(state, target, answer)
+            return self._take_in_records(state, target, answer)
+        if outcome is FetchOutcome.OUT_OF_RANGE and not state.forget_replica():
+            return self._arrive(state, Chunk(state.partition, target.offset, failure_kind=FailureKind.OUT_OF_RANGE))
+        if outcome is FetchOutcome.RAISE:
+            error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {target.offset}")
             if code is ErrorCode.CORRUPT_MESSAGE:
                 reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
-                error = CorruptRecords(state.partition, ask.offset, reason)
-            return self._arrive(state, Chunk(state.partition, ask.offset, trouble=TroubleKind.ERROR, error=error))
+                error = CorruptRecords(state.partition, target.offset, reason)
+            return self._arrive(
+                state, Chunk(state.partition, target.offset, failure_kind=FailureKind.ERROR, error=error)
+            )
         self._waits.partition_failed(
-            state.partition, ask.offset, broker_error(code, "Fetch", f"{state.partition} at offset {ask.offset}")
+            state.partition, target.offset, broker_error(code, "Fetch", f"{state.partition} at offset {target.offset}")
         )
         state.forget_replica()
         self._backoff.partition_failed(state)
-        if outcome is Outcome.REFRESH:
+        if outcome is FetchOutcome.REFRESH:
             self._network.request_refresh()
         return False
 
-    def _note_answer(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> None:
+    def _note_answer(self, state: PartitionFetch, target: FetchTarget, answer: FetchResponsePartition) -> None:
         """An answer without an error; one that never has records although the log does is a failure all the same."""
         replica = answer.preferred_read_replica
         if not answer.records and replica >= 0 and replica not in self._network.view.brokers:
@@ -341,25 +342,28 @@ class Pipeline:
             self._network.request_refresh()
         ends = (answer.high_watermark, answer.last_stable_offset)
         end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
-        if not answer.records and answer.diverging_epoch.end_offset < 0 and end > ask.offset:
+        if not answer.records and answer.diverging_epoch.end_offset < 0 and end > target.offset:
             # Once or twice that is how a broker shares out the bytes of an answer.
-            reason = f"the broker sends no records from offset {ask.offset} on, and says that the log ends at {end}"
-            self._waits.partition_failed(state.partition, ask.offset, reason)
+            reason = f"the broker sends no records from offset {target.offset} on, and says that the log ends at {end}"
+            self._waits.partition_failed(state.partition, target.offset, reason)
         else:
             self._waits.partition_goes_on(state.partition)
 
-    def _take_in_records(self, state: PartitionFetch, ask: Ask, answer: FetchResponsePartition) -> bool:
+    def _take_in_records(self, state: PartitionFetch, target: FetchTarget, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
-        if diverging.end_offset >= ask.offset:
+        if diverging.end_offset >= target.offset:
             reason = f"the broker says that the log was cut at offset {diverging.end_offset}, which is not before it"
-            self._waits.partition_failed(state.partition, ask.offset, reason)
+            self._waits.partition_failed(state.partition, target.offset, reason)
             self._backoff.partition_failed(state)
             return False
         if diverging.end_offset >= 0:
             return self._arrive(
                 state,
                 Chunk(
-                    state.partition, diverging.end_offset, trouble=TroubleKind.DIVERGED, leader_epoch=diverging.epoch
+                    state.partition,
+                    diverging.end_offset,
+                    failure_kind=FailureKind.DIVERGED,
+                    leader_epoch=diverging.epoch,
                 ),
             )
         # -1 means that the answer does not know: a session leaves out what has not changed.
@@ -374,8 +378,8 @@ class Pipeline:
         records = answer.records
         if not records:
             return False
-        next_offset, end = end_of(records, ask.offset)
-        next_offset = plausible_end(next_offset, ask.offset, answer.high_watermark, len(records))
+        next_offset, end = end_of(records, target.offset)
+        next_offset = plausible_end(next_offset, target.offset, answer.high_watermark, len(records))
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
@@ -384,7 +388,7 @@ class Pipeline:
         whole = memoryview(records)[:end] if end else records
         chunk = Chunk(
             state.partition,
-            ask.offset,
+            target.offset,
             whole,
             end_offset=next_offset,
             aborted=aborted,
@@ -396,7 +400,7 @@ class Pipeline:
         if state.next_offset <= chunk.offset:
             # The bytes lead no further: fetched again they would be the same, without end.
             chunk.is_last = True
-        state.has_trouble = chunk.is_last
+        state.has_failed = chunk.is_last
         if chunk.is_last:
             self._backoff.partition_failed(state)
         else:

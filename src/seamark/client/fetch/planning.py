@@ -16,7 +16,7 @@ from typing import NamedTuple
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import Position
 from seamark.client.fetch.chunks import Chunk
-from seamark.client.fetch.sessions import Ask
+from seamark.client.fetch.sessions import FetchTarget
 from seamark.topic_partition import TopicPartition
 
 # One that the caller works on, and three that wait: enough that a caller who computes without a pause, and lets the I/O
@@ -32,7 +32,7 @@ class PartitionFetch:
         "arrived_bytes",
         "chunks",
         "failures",
-        "has_trouble",
+        "has_failed",
         "high_watermark",
         "is_alive",
         "is_paused",
@@ -61,9 +61,9 @@ class PartitionFetch:
         self.retry_at_ms = 0
         # Answers in a row that led nowhere.
         self.failures = 0
-        # A trouble stands at the end of the chunks, or bytes that lead no further (a damaged batch): nothing is asked
+        # A failure stands at the end of the chunks, or bytes that lead no further (a damaged batch): nothing is asked
         # until the caller has heard of it.
-        self.has_trouble = False
+        self.has_failed = False
         self.chunks: deque[Chunk] = deque()
         self.arrived_bytes = 0
         self.taken_bytes = 0
@@ -80,7 +80,7 @@ class PartitionFetch:
 
     @property
     def may_be_fetched(self) -> bool:
-        return not self.is_paused and not self.has_trouble
+        return not self.is_paused and not self.has_failed
 
     def forget_replica(self) -> bool:
         """Read from the leader again; says whether another replica was read from."""
@@ -93,7 +93,7 @@ class NodeWork(NamedTuple):
     """A request to be made: what the node is to send data for, and how much altogether."""
 
     node_id: int
-    asks: dict[TopicPartition, Ask]
+    targets: dict[TopicPartition, FetchTarget]
     max_bytes: int
 
 
@@ -117,10 +117,10 @@ class FetchPlanning:
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            found = self.partitions.pop(partition, None)
-            if found is not None:
-                found.is_alive = False
-                found.chunks.clear()
+            state = self.partitions.pop(partition, None)
+            if state is not None:
+                state.is_alive = False
+                state.chunks.clear()
 
     @property
     def queued_bytes(self) -> int:
@@ -160,8 +160,8 @@ class FetchPlanning:
         leader = view.leader(state.partition)
         return None if leader is None else leader.id
 
-    def _ask(self, state: PartitionFetch, view: ClusterView) -> Ask:
-        return Ask(
+    def _ask(self, state: PartitionFetch, view: ClusterView) -> FetchTarget:
+        return FetchTarget(
             view.topic_id(state.partition.topic),
             state.next_offset,
             view.leader_epoch(state.partition),

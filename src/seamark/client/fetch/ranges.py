@@ -20,26 +20,28 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.positions.requests import READ_COMMITTED
-from seamark.client.deadline import Deadline, now_ms
-from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error
-from seamark.client.fetch.answers import Outcome, outcome_of
+from seamark.client.core.positions.messages import READ_COMMITTED
+from seamark.client.errors import ClientError, CorruptRecords, RangeGone, broker_error, unreadable
 from seamark.client.fetch.arrow import MOST_ROWS
 from seamark.client.fetch.chunks import end_of, plausible_end
+from seamark.client.fetch.messages import (
+    FetchLimits,
+    FetchOutcome,
+    answered_partitions,
+    fetch_request,
+    outcome_of,
+    version_cap,
+)
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch.requests import FetchLimits, answered_partitions, fetch_request, version_cap
-from seamark.client.fetch.sessions import CLOSING, NO_SESSION, Ask, SessionRequest
-from seamark.client.fetch_errors import unreadable
+from seamark.client.fetch.sessions import CLOSING, NO_SESSION, FetchTarget, SessionRequest
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
-from seamark.client.requests import ByVersion
+from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError, DecodeError, UsageError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
-from seamark.wire.protocol.messages.fetch import FetchRequest, FetchResponse, FetchResponsePartition
-from seamark.wire.schema.schema import Message
+from seamark.wire.protocol.messages.fetch import FetchResponse, FetchResponsePartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,7 +199,7 @@ class _RangeFetch:
         while True:
             asked_ms = now_ms()
             try:
-                found = await self._ask(offset, deadline)
+                piece = await self._ask(offset, deadline)
             except ClientError as error:
                 if not error.is_retriable:
                     raise
@@ -205,8 +207,8 @@ class _RangeFetch:
                 failures += 1
                 self._network.request_refresh()
             else:
-                if found is not None:
-                    return found
+                if piece is not None:
+                    return piece
                 last = None
                 # A broker waits before it says that there is nothing yet; one that does not is waited for.
                 is_hasty = now_ms() - asked_ms < self._limits.max_wait_ms // 2
@@ -219,19 +221,12 @@ class _RangeFetch:
         leader = await self._network.leader_of(self.partition, deadline)
         view = self._network.view
         topic_id = view.topic_id(self.partition.topic)
-        ask = Ask(topic_id, offset, view.leader_epoch(self.partition), self._limits.max_partition_bytes)
+        target = FetchTarget(topic_id, offset, view.leader_epoch(self.partition), self._limits.max_partition_bytes)
         # Outside of any session: this request stands for itself.
-        request = SessionRequest(NO_SESSION, CLOSING, {self.partition: ask})
-        version = 0
-
-        def make(chosen: int) -> Message:
-            nonlocal version
-            version = chosen
-            return fetch_request(request, self._limits, self._limits.max_bytes).make(chosen)
-
-        response = await self._network.send(
+        request = SessionRequest(NO_SESSION, CLOSING, {self.partition: target})
+        response, version = await self._network.exchange(
             leader.id,
-            ByVersion(FetchRequest, make),
+            fetch_request(request, self._limits, self._limits.max_bytes),
             FetchResponse,
             timeout_ms=self._config.request_timeout_ms + self._limits.max_wait_ms,
             max_version=version_cap(request),
@@ -246,7 +241,7 @@ class _RangeFetch:
     def _raise_for(self, code: ErrorCode, offset: int) -> None:
         if code is ErrorCode.NONE:
             return
-        if outcome_of(code) is Outcome.OUT_OF_RANGE:
+        if outcome_of(code) is FetchOutcome.OUT_OF_RANGE:
             raise RangeGone(self.partition, offset)
         raise broker_error(code, "Fetch", f"partition {self.partition}")
 

@@ -24,7 +24,7 @@ _LAST_EPOCH = 2**31 - 1
 _NO_TOPIC_ID = bytes(16)
 
 
-class Ask(NamedTuple):
+class FetchTarget(NamedTuple):
     """What is asked of one partition; a change of any field is told to the node."""
 
     topic_id: bytes
@@ -38,7 +38,7 @@ class SessionRequest(NamedTuple):
 
     session_id: int
     epoch: int
-    send: Mapping[TopicPartition, Ask]
+    send: Mapping[TopicPartition, FetchTarget]
     # Partitions with the topic ids they were asked under.
     forget: tuple[tuple[TopicPartition, bytes], ...] = ()
     replace: tuple[tuple[TopicPartition, bytes], ...] = ()
@@ -62,7 +62,7 @@ class FetchSession:
         self.session_id = NO_SESSION
         self.epoch = FULL
         # What the node would send data for, once the request that was built last has reached it.
-        self.partitions: dict[TopicPartition, Ask] = {}
+        self.partitions: dict[TopicPartition, FetchTarget] = {}
         self.problem = ""
         self._used_topic_ids: bool | None = None
 
@@ -70,9 +70,9 @@ class FetchSession:
     def is_open(self) -> bool:
         return self.session_id != NO_SESSION
 
-    def build(self, wanted: Mapping[TopicPartition, Ask]) -> SessionRequest:
+    def build(self, wanted: Mapping[TopicPartition, FetchTarget]) -> SessionRequest:
         """The next request, for a node that is to send data for exactly the wanted partitions."""
-        uses_topic_ids = all(ask.topic_id != _NO_TOPIC_ID for ask in wanted.values())
+        uses_topic_ids = all(target.topic_id != _NO_TOPIC_ID for target in wanted.values())
         if self.epoch != FULL and self._used_topic_ids is not None and uses_topic_ids != self._used_topic_ids:
             # A session speaks either in names or in ids (K7).
             self._reopen()
@@ -81,12 +81,12 @@ class FetchSession:
         self.partitions = dict(wanted)
         if self.epoch == FULL:
             return SessionRequest(self.session_id, FULL, self.partitions)
-        send = {partition: ask for partition, ask in wanted.items() if before.get(partition) != ask}
-        forget = tuple((partition, ask.topic_id) for partition, ask in before.items() if partition not in wanted)
+        send = {partition: target for partition, target in wanted.items() if before.get(partition) != target}
+        forget = tuple((partition, target.topic_id) for partition, target in before.items() if partition not in wanted)
         replace = tuple(
             (partition, before[partition].topic_id)
-            for partition, ask in send.items()
-            if partition in before and before[partition].topic_id != ask.topic_id
+            for partition, target in send.items()
+            if partition in before and before[partition].topic_id != target.topic_id
         )
         return SessionRequest(self.session_id, self.epoch, send, forget, replace)
 

@@ -2,7 +2,7 @@
 
 Everything here runs on the caller's thread. Chunks are taken in the order of their arrival, so no partition starves.
 What was taken is counted as consumed at once; a record that cannot be deserialized, and a batch that cannot be read, is
-a trouble that stays where it is: everything before it is handed out first, and it is told again until a seek.
+a failure that stays where it is: everything before it is handed out first, and it is told again until a seek.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable
 
 from seamark.client.core.assignment_state import Position
-from seamark.client.core.fetch_port import Moved, Taken, TakenColumns, Trouble, TroubleKind
-from seamark.client.errors import DeserializationFailed
+from seamark.client.core.fetch_port import FailureKind, FetchFailure, Moved, Taken, TakenColumns
+from seamark.client.errors import DeserializationFailed, unreadable
 from seamark.client.fetch.arrow import columns_of
 from seamark.client.fetch.chunks import Chunk
 from seamark.client.fetch.metrics import FetchMetrics
 from seamark.client.fetch.planning import PartitionFetch
 from seamark.client.fetch.records import ReadLimits
-from seamark.client.fetch_errors import unreadable
 from seamark.client.records import Record
 from seamark.client.serde.deserializers import Deserializer
 from seamark.errors import DecodeError
@@ -65,35 +64,35 @@ class RecordTaking:
     def take(self, most: int) -> Taken:
         records: list[Record] = []
         positions: Positions = {}
-        troubles: list[Trouble] = []
+        failures: list[FetchFailure] = []
         self._room_bytes = self._limits.poll_bytes
         while len(records) < most and self._room_bytes > 0 and (state := self._next_partition()) is not None:
             chunk = state.chunks[0]
-            trouble = self._take_from(state, chunk, most - len(records), records)
+            failure_kind = self._take_from(state, chunk, most - len(records), records)
             if chunk.offset != state.position.offset:
                 self._note_position(state, chunk, positions)
-            if trouble is None:
+            if failure_kind is None:
                 if chunk.is_empty:
                     self._finish(state, chunk)
             elif records:
                 # They are handed out before the caller hears of it.
                 break
             else:
-                troubles.append(self._report(state, chunk))
+                failures.append(self._report(state, chunk))
                 break
         self._metrics.records_consumed += len(records)
-        return Taken(records, positions, troubles)
+        return Taken(records, positions, failures)
 
-    def _take_from(self, state: PartitionFetch, chunk: Chunk, most: int, records: list[Record]) -> TroubleKind | None:
-        """Add what the chunk has next to the records; the answer is the trouble that stands behind them, if any."""
-        if chunk.trouble is not None:
-            return chunk.trouble
-        found, failure = self._read(state, chunk, most)
-        records += found
-        self._room_bytes -= chunk.took(len(found))
+    def _take_from(self, state: PartitionFetch, chunk: Chunk, most: int, records: list[Record]) -> FailureKind | None:
+        """Add what the chunk has next to the records; the answer is the failure that stands behind them, if any."""
+        if chunk.failure_kind is not None:
+            return chunk.failure_kind
+        taken, failure = self._read(state, chunk, most)
+        records += taken
+        self._room_bytes -= chunk.took(len(taken))
         if failure is not None:
             chunk.spoil(failure)
-        return chunk.trouble
+        return chunk.failure_kind
 
     def _read(
         self, state: PartitionFetch, chunk: Chunk, most: int
@@ -114,16 +113,16 @@ class RecordTaking:
         positions: Positions = {}
         while (state := self._next_partition()) is not None:
             chunk = state.chunks[0]
-            if chunk.trouble is None:
-                found, failure = self._read(state, chunk, most)
-                if found:
-                    self._shown = _Shown(state, chunk, len(found), failure)
-                    return Taken(found, positions)
+            if chunk.failure_kind is None:
+                shown, failure = self._read(state, chunk, most)
+                if shown:
+                    self._shown = _Shown(state, chunk, len(shown), failure)
+                    return Taken(shown, positions)
                 if failure is not None:
                     chunk.spoil(failure)
             if chunk.offset != state.position.offset:
                 self._note_position(state, chunk, positions)
-            if chunk.trouble is not None:
+            if chunk.failure_kind is not None:
                 return Taken((), positions, [self._report(state, chunk)])
             if chunk.is_empty:
                 self._finish(state, chunk)
@@ -143,7 +142,7 @@ class RecordTaking:
                 chunk.spoil(shown.failure)
         positions: Positions = {}
         self._note_position(state, chunk, positions)
-        if chunk.trouble is None and chunk.is_empty:
+        if chunk.failure_kind is None and chunk.is_empty:
             self._finish(state, chunk)
         self._metrics.records_consumed += count
         return positions
@@ -177,14 +176,14 @@ class RecordTaking:
         while (state := self._next_partition()) is not None:
             chunk = state.chunks[0]
             batch = None
-            if chunk.trouble is None:
+            if chunk.failure_kind is None:
                 try:
                     batch = columns_of(chunk, state.partition, max_bytes, self._limits)
                 except DecodeError as error:
                     chunk.spoil(unreadable(state.partition, chunk.offset, error, chunk.unread))
             if chunk.offset != state.position.offset:
                 self._note_position(state, chunk, positions)
-            if chunk.trouble is not None:
+            if chunk.failure_kind is not None:
                 return TakenColumns(None, positions, [self._report(state, chunk)])
             if chunk.is_empty:
                 self._finish(state, chunk)
@@ -215,15 +214,15 @@ class RecordTaking:
         state.taken_bytes += chunk.byte_count
         if chunk.is_last:
             # What a node said may be another thing next time: it is asked again, unless a seek comes first.
-            state.has_trouble = False
+            state.has_failed = False
         self._metrics.bytes_consumed += chunk.byte_count
         self._current = None
         self._wants_more()
 
-    def _report(self, state: PartitionFetch, chunk: Chunk) -> Trouble:
-        assert chunk.trouble is not None
+    def _report(self, state: PartitionFetch, chunk: Chunk) -> FetchFailure:
+        assert chunk.failure_kind is not None
         position = state.position
-        if chunk.trouble is TroubleKind.DIVERGED:
+        if chunk.failure_kind is FailureKind.DIVERGED:
             position = Position(chunk.offset, chunk.leader_epoch)
         if chunk.is_spoiled:
             # It is told again; but first it is the turn of the others, which a caller who goes on wants to read.
@@ -231,11 +230,11 @@ class RecordTaking:
             self._current = None
         else:
             self._finish(state, chunk)
-        trouble = Trouble(state.partition, state.term, chunk.trouble, position, chunk.error)
+        failure = FetchFailure(state.partition, state.term, chunk.failure_kind, position, chunk.error)
         if chunk.error is not None and getattr(chunk.error.__cause__, "is_retriable", False):
             # A deserializer that depends on others, such as a schema registry, may succeed with the next poll.
             chunk.heal()
-        return trouble
+        return failure
 
 
 def _with_content(raw: Record, key: object, value: object) -> Record:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from seamark.client.core.lasting_failures import LastingFailures
-from seamark.client.deadline import now_ms
 from seamark.client.net.client_log import ClientLog
+from seamark.client.timing import now_ms
 from seamark.topic_partition import TopicPartition
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from seamark.client.cluster_view import Node
 from seamark.client.config.checks import host_and_port
 from seamark.client.config.config import ClientConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import AuthenticationFailed, NetworkError, NoBrokerAvailable, TlsFailed
 from seamark.client.net.connection import Connection
 from seamark.client.net.node import NodeConnection
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError
 
 # How long a connection may take before the next address is tried beside it: far above a round trip around the world.
@@ -26,14 +26,14 @@ _HEAD_START_S = 0.5
 
 async def bootstrap_nodes(config: ClientConfig) -> tuple[Node, ...]:
     """A node for each bootstrap address, or for each name behind it where client.dns.lookup asks for that."""
-    found: list[tuple[str, int]] = []
+    addresses: list[tuple[str, int]] = []
     for address in config.bootstrap_servers:
         host, port = host_and_port(address)
         if config.client_dns_lookup == "use_all_dns_ips":
-            found.append((host, port))
+            addresses.append((host, port))
             continue
-        found += [(name, port) for name in await _canonical_names(host, port)]
-    return tuple(Node(-1 - number, host, port) for number, (host, port) in enumerate(dict.fromkeys(found)))
+        addresses += [(name, port) for name in await _canonical_names(host, port)]
+    return tuple(Node(-1 - number, host, port) for number, (host, port) in enumerate(dict.fromkeys(addresses)))
 
 
 async def _canonical_names(host: str, port: int) -> list[str]:

@@ -1,12 +1,12 @@
 """All a client's conversations: bootstrap, one connection per node and purpose, metadata, coordinators.
 
-The shell around the pure cores ``metadata_cache`` and ``discovery``: it gives them answers and the time, and does what
+The shell around the pure cores ``cluster_view`` and ``discovery``: it gives them answers and the time, and does what
 they say. Every method runs on the I/O loop. Nothing here retries an answer that carries an error code: what an error
 means is known by who asked. What is retried is getting an answer at all, from brokers that are interchangeable
 (``send_to_any``), until the deadline.
 
 ``send(node_id, …)`` is one request on one connection, in the newest version that both sides have. A request that looks
-different in different versions is given as ``ByVersion``.
+different in different versions is given as ``VersionedRequest``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import ClusterView, MetadataCache, Node
 from seamark.client.config.config import ClientConfig
-from seamark.client.config.credentials import credentials_of
-from seamark.client.deadline import Deadline
 from seamark.client.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -34,16 +31,17 @@ from seamark.client.errors import (
 )
 from seamark.client.net.bootstrap import bootstrap_nodes, first_ready
 from seamark.client.net.client_log import ClientLog
-from seamark.client.net.connecting import ConnectionRecipe
 from seamark.client.net.connection import Connection
 from seamark.client.net.coordinators import Coordinators
 from seamark.client.net.discovery import coordinator_connection_id, leaving_connection_id
 from seamark.client.net.exchanges import Exchanges
+from seamark.client.net.handshake import ConnectionRecipe
 from seamark.client.net.metadata_refresh import MetadataRefresh
 from seamark.client.net.node import NodeConnection
 from seamark.client.net.reachability import Reachability
 from seamark.client.net.tls import tls_context
 from seamark.client.requests import Request
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.errors import ClosedError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -73,7 +71,7 @@ class NetworkClient:
             request_timeout_s=config.request_timeout_ms / 1000,
             security_protocol=config.security_protocol,
             tls=tls_context(config),
-            credentials=credentials_of(config),
+            credentials=config.credentials,
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
@@ -110,7 +108,26 @@ class NetworkClient:
         max_version: int | None = None,
         lane: Lane = "main",
     ) -> M:
-        """One request to one node, once; NetworkError when there is no answer.
+        """As ``exchange``, for answers that read alike in all versions."""
+        answer, _ = await self.exchange(
+            node_id, message, response, deadline=deadline, timeout_ms=timeout_ms, min_version=min_version,
+            max_version=max_version, lane=lane,
+        )  # fmt: skip
+        return answer
+
+    async def exchange(
+        self,
+        node_id: int,
+        message: Request,
+        response: type[M],
+        *,
+        deadline: Deadline | None = None,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+        lane: Lane = "main",
+    ) -> tuple[M, int]:
+        """One request to one node, once: its answer and the version of both; NetworkError when there is no answer.
 
         ``timeout_ms`` is the broker's time to answer (request.timeout.ms by default), ``deadline`` the caller's
         patience with connecting and answering together; when that passes, the connection is not disturbed. Requests
@@ -148,31 +165,17 @@ class NetworkClient:
         while True:
             try:
                 connection = await self.any_connection(deadline)
-                return await self.exchanges.run(
+                answer, _ = await self.exchanges.run(
                     connection, message, response, deadline, timeout_s, min_version, max_version
                 )
             except (AuthenticationFailed, TlsFailed, UnsupportedByBroker, NoBrokerAvailable):
                 raise
             except NetworkError as error:
                 last = error
+            else:
+                return answer
             if deadline.is_over:
                 raise NoBrokerAvailable(self._causes(last), deadline.seconds) from last
-
-    async def send_to_leader(
-        self,
-        partition: TopicPartition,
-        message: Request,
-        response: type[M],
-        *,
-        deadline: Deadline,
-        min_version: int = 0,
-        max_version: int | None = None,
-    ) -> M:
-        """One request to the partition's leader as known; what the answer says about leadership is the caller's."""
-        node = await self.leader_of(partition, deadline)
-        return await self.send(
-            node.id, message, response, deadline=deadline, min_version=min_version, max_version=max_version,
-        )  # fmt: skip
 
     async def send_to_coordinator(
         self,
@@ -200,6 +203,25 @@ class NetworkClient:
             self.coordinators.moved(group_id, node)
             raise
 
+    async def send_in_order(
+        self, node_id: int, message: Message, response: type[M] | None, *, min_version: int = 0
+    ) -> M | None:
+        """One request to one node, written after those that were made before it in this way.
+
+        Batches of one partition must not overtake each other. Only writing stands in line, answers come whenever. One
+        that the broker does not answer (Produce with acks=0) has no ``response``.
+        """
+        timeout_s = self.config.request_timeout_ms / 1000
+        node_connection = self.connection_to(node_id)
+        place = node_connection.order.take_place()
+        try:
+            await place.reached()
+            connection = await node_connection.ready(Deadline(timeout_s))
+            answer = await self.exchanges.start(connection, message, response, min_version, timeout_s)
+        finally:
+            place.leave()
+        return None if answer is None else await answer
+
     # nodes and connections
 
     def connection_to(self, node_id: int, lane: Lane = "main") -> NodeConnection:
@@ -208,11 +230,11 @@ class NetworkClient:
             raise ClosedError("the client was closed")
         connection_id = _CONNECTION_IDS[lane](node_id)
         node = self.node(node_id)
-        found = self._connections.get(connection_id)
-        if found is not None:
-            if node is not None and node != found.node:
-                found.move_to(node)
-            return found
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            if node is not None and node != connection.node:
+                connection.move_to(node)
+            return connection
         if node is None:
             raise ConnectionFailed(f"node {node_id}", "the cluster has no such broker at the moment")
         self._keep()
@@ -241,9 +263,9 @@ class NetworkClient:
 
     def disconnect(self, connection_id: int, reason: str) -> None:
         """Close a connection on our own account; it is made again when it is needed again."""
-        found = self._connections.get(connection_id)
-        if found is not None:
-            found.disconnect(reason)
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.disconnect(reason)
 
     async def any_connection(self, deadline: Deadline) -> Connection:
         """A usable connection to any broker: an open one with little to do, or else the first that opens."""
@@ -252,7 +274,7 @@ class NetworkClient:
             best = min(ready, key=lambda each: each.in_flight_count)
             assert best.connection is not None
             return best.connection
-        known = sorted(self.metadata.view.brokers.values(), key=lambda node: self._standing(node.id))
+        known = sorted(self.metadata.view.brokers.values(), key=lambda node: self._preference(node.id))
         candidates = [self.connection_to(node.id) for node in known]
         if not candidates or self.config.metadata_recovery_strategy == "rebootstrap":
             addresses = {(node.host, node.port) for node in known}
@@ -261,9 +283,9 @@ class NetworkClient:
             candidates += [self.connection_to(node.id) for node in fresh]
         return await first_ready(candidates, deadline, self.causes)
 
-    def _standing(self, node_id: int) -> tuple[bool, int]:
-        found = self._connections.get(node_id)
-        return (found is not None and found.is_backing_off, node_id)
+    def _preference(self, node_id: int) -> tuple[bool, int]:
+        connection = self._connections.get(node_id)
+        return (connection is not None and connection.is_backing_off, node_id)
 
     def _is_main(self, each: NodeConnection) -> bool:
         return each.connection_id == each.node.id
@@ -275,11 +297,11 @@ class NetworkClient:
     def _causes(self, last: NetworkError | None) -> dict[str, str]:
         # What is known to be wrong with an address counts more than that a connection to it is open.
         connections = self._connections.values()
-        found = {each.node.address: each.reason() for each in connections if each.is_ready}
+        causes = {each.node.address: each.reason() for each in connections if each.is_ready}
         if last is not None:
-            found[last.address] = last.reason
-        found |= {each.node.address: each.reason() for each in connections if not each.is_ready}
-        return found or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
+            causes[last.address] = last.reason
+        causes |= {each.node.address: each.reason() for each in connections if not each.is_ready}
+        return causes or dict.fromkeys(self.config.bootstrap_servers, "not connected yet")
 
     def _lost(self, each: NodeConnection) -> None:
         address, reason = each.node.address, each.reason()
@@ -291,20 +313,20 @@ class NetworkClient:
     def drop_bootstrap(self) -> None:
         """The cluster's own nodes are known: bootstrap connections that are not in use go, others become the node's."""
         for node in self._bootstrap:
-            found = self._connections.get(node.id)
-            if found is None:
+            connection = self._connections.get(node.id)
+            if connection is None:
                 continue
             same = next(
                 (b for b in self.metadata.view.brokers.values() if (b.host, b.port) == (node.host, node.port)), None
             )
             del self._connections[node.id]
             if same is not None and same.id not in self._connections:
-                found.connection_id, found.node = same.id, same
-                self._connections[same.id] = found
-            elif found.in_flight_count:
-                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, found.close)
+                connection.connection_id, connection.node = same.id, same
+                self._connections[same.id] = connection
+            elif connection.in_flight_count:
+                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, connection.close)
             else:
-                found.close()
+                connection.close()
 
     # metadata
 
@@ -331,27 +353,41 @@ class NetworkClient:
             await self._refresh.wait(deadline)
         return self.metadata.view
 
-    async def leader_of(self, partition: TopicPartition, deadline: Deadline) -> Node:
-        """The partition's leader, waiting for one; OperationTimedOut, or Refused for a topic we may not see."""
-        error: Exception | None = None
+    async def wait_for_topic(
+        self, name: str, flaw: Callable[[ClusterView], ErrorCode], subject: str, operation: str, deadline: Deadline
+    ) -> ClusterView:
+        """A view in which the topic has neither an error nor a ``flaw``, which an error would name by ``subject``.
+
+        OperationTimedOut when there is none by the deadline; Refused for a topic that we may not see.
+        """
         while True:
-            view = await self.ensure_topics([partition.topic], deadline)
-            topic = view.topics[partition.topic]
-            leader = view.leader(partition)
-            if leader is not None and not topic.error:
-                return leader
-            code = topic.error or ErrorCode.LEADER_NOT_AVAILABLE
-            if not topic.error and partition.partition not in topic.partitions:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            error = broker_error(code, "Metadata", f"partition {partition}")
+            view = await self.ensure_topics([name], deadline)
+            code = view.topics[name].error or flaw(view)
+            if not code:
+                return view
+            error = broker_error(code, "Metadata", subject)
             if not error.is_retriable:
                 raise error
-            deadline.check(f"finding the leader of {partition}", error)
-            self.metadata.mark_stale()
+            deadline.check(operation, error)
             try:
-                await self._refresh.wait(deadline)
+                await self.refresh_metadata(deadline)
             except NetworkError:
-                raise deadline.timed_out(f"finding the leader of {partition}", error) from None
+                raise deadline.timed_out(operation, error) from None
+
+    async def leader_of(self, partition: TopicPartition, deadline: Deadline) -> Node:
+        """The partition's leader, waiting for one."""
+
+        def flaw(view: ClusterView) -> ErrorCode:
+            if view.leader(partition) is not None:
+                return ErrorCode.NONE
+            is_there = partition.partition in view.topics[partition.topic].partitions
+            return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        subject, operation = f"partition {partition}", f"finding the leader of {partition}"
+        view = await self.wait_for_topic(partition.topic, flaw, subject, operation, deadline)
+        leader = view.leader(partition)
+        assert leader is not None
+        return leader
 
     def allow_topic_creation(self, is_allowed: bool) -> None:
         """Whether asking for a topic that does not exist may make it, where brokers allow that; not before this."""
@@ -397,6 +433,6 @@ class NetworkClient:
             await asyncio.sleep(max(idle_s / 4, 0.05))
             too_old = time.monotonic() - idle_s
             for each in self._connections.values():
-                found = each.connection
-                if found is not None and not found.in_flight_count and found.last_used < too_old:
+                connection = each.connection
+                if connection is not None and not connection.in_flight_count and connection.last_used < too_old:
                     each.disconnect("it was idle for connections.max.idle.ms")

@@ -5,24 +5,32 @@ request; a correlation id that says otherwise ends the connection. So does a req
 time: nothing behind it could be trusted to come. A caller that stops waiting (its own deadline passed) only abandons
 the answer; the connection lives on.
 
+Which version of an API is spoken is the newest that both sides and the caller allow (A12, A14). Brokers from 2.4 to 4.x
+are met: the range a broker announced decides, never its release.
+
 Owned by the I/O loop; nothing here may be touched from another thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from seamark.client.errors import ConnectionFailed, NetworkError, PeerProtocolError, RequestTimedOut
+from seamark.client.errors import (
+    ConnectionFailed,
+    NetworkError,
+    PeerProtocolError,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
 from seamark.client.net.frame_receiver import FrameReceiver
-from seamark.client.net.negotiation import BrokerVersions
 from seamark.errors import DecodeError
-from seamark.wire.protocol.apis import api_named
-from seamark.wire.protocol.frames import ResponseHeader, decode_response, encode_request, response_header_version
-from seamark.wire.schema.codec import decode_from
+from seamark.wire.protocol.frames import decode_response, encode_request
+from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
 from seamark.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -32,12 +40,42 @@ MAX_IN_FLIGHT = 1000
 _LARGEST_CORRELATION_ID = 2**31 - 1
 
 
-class RawResponse(NamedTuple):
-    """An answer that was not decoded: the frame, where the message starts in it, and the version it is in."""
+class BrokerVersions:
+    """The ranges that one broker announced."""
 
-    frame: bytes | memoryview
-    body_start: int
-    version: int
+    __slots__ = ("_ranges", "address")
+
+    def __init__(self, address: str, response: ApiVersionsResponse) -> None:
+        self.address = address
+        self._ranges = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    def has(self, request: type[Message], least: int = 0) -> bool:
+        """Whether the broker speaks the API in version ``least`` or a newer one that this build has too."""
+        return self._newest(request, least, None) is not None
+
+    def choose(self, request: type[Message], *, least: int = 0, most: int | None = None) -> int:
+        """The newest version within both ranges and the caller's; UnsupportedByBroker if there is none."""
+        version = self._newest(request, least, most)
+        if version is None:
+            first, last = self._own(request, least, most)
+            name = request.__name__.removesuffix("Request")
+            offered = self._ranges.get(request.api_key)
+            shown = None if offered is None else f"{offered[0]}-{offered[1]}"
+            raise UnsupportedByBroker(self.address, name, f"{first}-{last}", shown)
+        return version
+
+    def _newest(self, request: type[Message], least: int, most: int | None) -> int | None:
+        offered = self._ranges.get(request.api_key)
+        if offered is None:
+            return None
+        first, last = self._own(request, least, most)
+        version = min(last, offered[1])
+        return version if version >= max(first, offered[0]) else None
+
+    @staticmethod
+    def _own(request: type[Message], least: int, most: int | None) -> tuple[int, int]:
+        last = request.versions.last if most is None else min(most, request.versions.last)
+        return max(least, request.versions.first), last
 
 
 class _Waiting:
@@ -58,7 +96,7 @@ class _Waiting:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A protocol of asyncio's; made by ``connecting.open_connection``, which also negotiates and authenticates."""
+    """A protocol of asyncio's; made by ``handshake.open_connection``, which also negotiates and authenticates."""
 
     def __init__(self, address: str, client_id: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
@@ -71,9 +109,6 @@ class Connection(asyncio.BufferedProtocol):
         self.muted_until = 0.0
         self.is_throttle_said = False
         self.on_closed: Callable[[Connection], None] | None = None
-        self.bytes_sent = 0
-        self.bytes_received = 0
-        self.requests_sent = 0
         self._client_id = client_id
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -92,6 +127,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_open(self) -> bool:
         return self._transport is not None and self.closed_with is None
+
+    @property
+    def socket(self) -> socket.socket | None:
+        return None if self._transport is None else self._transport.get_extra_info("socket")
 
     @property
     def in_flight_count(self) -> int:
@@ -128,36 +167,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # requests
 
-    async def request(
-        self,
-        message: Message,
-        response: type[M],
-        version: int,
-        timeout_s: float,
-        *,
-        write_deadline: float | None = None,
-    ) -> M:
+    async def request(self, message: Message, response: type[M], version: int, timeout_s: float) -> M:
         """Send a request and give its decoded answer."""
-        future = await self._send(message, response, version, timeout_s, write_deadline)
+        future = await self._send(message, response, version, timeout_s)
         answer: M = await future
         return answer
 
     async def start(self, message: Message, response: type[M], version: int, timeout_s: float) -> asyncio.Future[M]:
         """Write a request and give the future of its answer: for requests that must not overtake each other."""
-        return await self._send(message, response, version, timeout_s, None)
+        return await self._send(message, response, version, timeout_s)
 
-    async def request_raw(self, message: Message, version: int, timeout_s: float) -> RawResponse:
-        """Send a request and give its answer undecoded, for callers that read it in a way of their own."""
-        future = await self._send(message, None, version, timeout_s, None)
+    async def request_raw(self, message: Message, version: int, timeout_s: float) -> bytes | memoryview:
+        """Send a request and give the frame of its answer: for one that may come in another version than was asked."""
+        future = await self._send(message, None, version, timeout_s)
         frame: bytes | memoryview = await future
-        api_response = _response_class(message)
-        try:
-            _, body_start = decode_from(ResponseHeader, frame, 0, response_header_version(api_response, version))
-        except DecodeError as error:
-            fault = PeerProtocolError(self.address, f"the answer's header cannot be read ({error})")
-            self.close(fault)
-            raise fault from error
-        return RawResponse(frame, body_start, version)
+        return frame
 
     async def send_only(self, message: Message, version: int) -> None:
         """Send a request that the broker does not answer (Produce with acks=0)."""
@@ -165,17 +189,11 @@ class Connection(asyncio.BufferedProtocol):
         self._write(message, version)
 
     async def _send(
-        self,
-        message: Message,
-        response: type[Message] | None,
-        version: int,
-        timeout_s: float,
-        write_deadline: float | None,
+        self, message: Message, response: type[Message] | None, version: int, timeout_s: float
     ) -> asyncio.Future[Any]:
         if not self._may_write.is_set() or not self._room.is_set():
-            limit = timeout_s if write_deadline is None else max(0.0, write_deadline - time.monotonic())
             try:
-                await asyncio.wait_for(self._until_writable(), limit)
+                await asyncio.wait_for(self._until_writable(), timeout_s)
             except TimeoutError:
                 name = type(message).__name__.removesuffix("Request")
                 raise RequestTimedOut(self.address, name, timeout_s) from None
@@ -201,8 +219,6 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = 0 if correlation_id == _LARGEST_CORRELATION_ID else correlation_id + 1
         frame = encode_request(message, version, correlation_id, self._client_id)
         self.last_used = time.monotonic()
-        self.bytes_sent += len(frame)
-        self.requests_sent += 1
         self._transport.write(frame)
         return correlation_id
 
@@ -222,7 +238,6 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.bytes_received += nbytes
         try:
             frames = self._receiver.received(nbytes)
         except DecodeError as error:
@@ -325,8 +340,3 @@ def _foreign(first: bytes) -> str:
     if first[:1] in (b"\x15", b"\x16") and first[1:2] == b"\x03":
         return "the peer speaks TLS: set security.protocol to SSL or SASL_SSL for this port"
     return f"the peer does not speak Kafka's protocol (it sent {first[:8]!r})"
-
-
-def _response_class(message: Message) -> type[Message]:
-    # By name: a look-up by key would load the messages of all APIs, while somebody waits for the first connection.
-    return api_named(type(message).__name__.removesuffix("Request")).response

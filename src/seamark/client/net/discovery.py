@@ -10,6 +10,7 @@ that wait for a coordinator keep their order.
     waiting   --wake-->      looking       LookUp
     looking   --refusal-->   idle          NotFound to all tickets: retrying is useless
     known     --moved-->     idle          Disconnect; the next want looks it up again
+    any       --learned-->   known         Found to all tickets: another answer named the coordinator
 
 A ticket may give up by itself (its deadline passed); the lookup goes on for the others.
 """
@@ -20,9 +21,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.errors import BrokerError, ClientError, broker_error
+from seamark.client.timing import ExponentialBackoff
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 
 # Kafka's client numbers connections by node; the coordinator's own connection counts down from here (B25).
@@ -89,6 +90,8 @@ class Phase(Enum):
 class CoordinatorDiscovery:
     """The state for one group. Owned by the thread that drives it."""
 
+    __slots__ = ("_backoff", "_failures", "_not_before_ms", "_tickets", "group_id", "last_error", "node", "phase")
+
     def __init__(self, group_id: str, backoff: ExponentialBackoff) -> None:
         self.group_id = group_id
         self.phase = Phase.IDLE
@@ -133,15 +136,19 @@ class CoordinatorDiscovery:
             return []
         known = error_code(code)
         if known is ErrorCode.NONE and node is not None:
-            self.phase = Phase.KNOWN
-            self.node = node
-            self._failures = 0
-            self.last_error = None
-            return [Found(node, self._take_tickets())]
+            return self.learned(node)
         error = broker_error(known, "FindCoordinator", f"group {self.group_id!r}", message)
         if error.is_retriable:
             return self._failed(error, now_ms)
         return self._refused(error)
+
+    def learned(self, node: Node) -> list[Action]:
+        """The coordinator was named, by a look-up or by the answer to another question."""
+        self.phase = Phase.KNOWN
+        self.node = node
+        self._failures = 0
+        self.last_error = None
+        return [Found(node, self._take_tickets())]
 
     def io_failed(self, error: ClientError, now_ms: int) -> list[Action]:
         """The lookup did not get an answer; an error that time cannot heal ends it (B10)."""

@@ -45,9 +45,9 @@ class IoThread:
     @classmethod
     def get(cls) -> IoThread:
         """The process's I/O thread, started if there is none."""
-        found = cls._current
-        if found is not None:
-            return found
+        current = cls._current
+        if current is not None:
+            return current
         with cls._starting:
             if cls._current is None:
                 cls._current = cls()

@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from seamark.client.cluster_view import ClusterView
-from seamark.client.deadline import Deadline, now_ms
+from seamark.client.cluster_view import ClusterView, MetadataCache
 from seamark.client.errors import (
     AuthenticationFailed,
     NetworkError,
@@ -21,11 +20,11 @@ from seamark.client.errors import (
     TlsFailed,
     UnsupportedByBroker,
 )
+from seamark.client.net.client_log import ClientLog
+from seamark.client.net.exchanges import AnyBroker
+from seamark.client.timing import Deadline, now_ms
 from seamark.errors import ClosedError
 from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-
-if TYPE_CHECKING:
-    from seamark.client.net.client import NetworkClient
 
 # Version 4 is the first that can say whether topics may be created by asking; brokers of 2.4 have 8 and above.
 _LEAST_VERSION = 4
@@ -33,10 +32,23 @@ _LEAST_VERSION = 4
 _LONGEST_SLEEP_S = 60.0
 
 
+class Network(AnyBroker, Protocol):
+    @property
+    def log(self) -> ClientLog: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def drop_bootstrap(self) -> None: ...
+
+
 class MetadataRefresh:
     """The task of one client, started by the first wait or nudge."""
 
-    def __init__(self, network: NetworkClient) -> None:
+    def __init__(self, network: Network) -> None:
         self.listeners: list[Callable[[ClusterView], None]] = []
         self._network = network
         self._task: asyncio.Task[None] | None = None

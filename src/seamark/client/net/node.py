@@ -4,6 +4,12 @@ Everybody who needs the node while it is being connected waits for the same atte
 operation whose deadline passes can say why. A session that is about to end is replaced: the old connection finishes
 what it has in flight and is closed.
 
+Where order counts (of two commits the later one must win, batches of a partition must not overtake each other),
+requests to a node are written in the order in which they were made. A request may have to wait for the connection, for
+the end of a throttle, or for room in the socket, and one that comes later can find all of that done first. So it takes
+its place in ``SendingOrder`` before it waits for anything and is written when it is the first; one that gives up leaves
+its place. Answers are waited for outside of the line.
+
 Owned by the I/O loop.
 """
 
@@ -11,15 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ConnectionFailed, NetworkError
-from seamark.client.net.connecting import ConnectionRecipe, open_connection
 from seamark.client.net.connection import Connection
-from seamark.client.net.sending_order import SendingOrder
+from seamark.client.net.handshake import ConnectionRecipe, open_connection
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.errors import ClosedError
 
 # Called with the node connection: when an open connection ended by itself, when an attempt begins, when it succeeded.
@@ -201,3 +206,39 @@ class NodeConnection:
 
     def __repr__(self) -> str:
         return f"<NodeConnection {self.connection_id} {self.node.address}: {self.progress}>"
+
+
+class Place:
+    """One request's place in the line; taken when it is made."""
+
+    __slots__ = ("_is_first", "_line")
+
+    def __init__(self, line: deque[Place]) -> None:
+        self._line = line
+        self._is_first = asyncio.Event()
+        line.append(self)
+        if line[0] is self:
+            self._is_first.set()
+
+    async def reached(self) -> None:
+        """Wait until everybody before has been served or has gone."""
+        await self._is_first.wait()
+
+    def leave(self) -> None:
+        """Let the next one go; does nothing the second time."""
+        if self in self._line:
+            self._line.remove(self)
+            if self._line:
+                self._line[0]._is_first.set()
+
+
+class SendingOrder:
+    """The line in front of one connection."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self) -> None:
+        self._line: deque[Place] = deque()
+
+    def take_place(self) -> Place:
+        return Place(self._line)

@@ -42,23 +42,23 @@ class Reachability:
     def attempted(self, connection: NodeConnection) -> None:
         """An attempt to connect begins."""
         address = connection.node.address
-        found = self._trying.get(address)
-        if found is None:
+        trying = self._trying.get(address)
+        if trying is None:
             timer = asyncio.get_running_loop().call_later(AFTER_S, self._look, address)
             self._trying[address] = _Trying(connection, timer)
         else:
-            found.connection = connection
-            found.last_attempt = time.monotonic()
+            trying.connection = connection
+            trying.last_attempt = time.monotonic()
 
     def reached(self, connection: NodeConnection) -> None:
         """A connection is open."""
         address = connection.node.address
-        found = self._trying.pop(address, None)
-        if found is None:
+        trying = self._trying.pop(address, None)
+        if trying is None:
             return
-        found.timer.cancel()
-        if found.is_said:
-            seconds = time.monotonic() - found.since
+        trying.timer.cancel()
+        if trying.is_said:
+            seconds = time.monotonic() - trying.since
             text = f"{address} can be reached again, after {seconds:.0f} s"
             self._log.say(logging.WARNING, "reached", text, address=address)
 
@@ -68,15 +68,15 @@ class Reachability:
         self._trying.clear()
 
     def _look(self, address: str) -> None:
-        found = self._trying[address]
-        connection = found.connection
-        is_given_up = not connection.is_connecting and time.monotonic() - found.last_attempt > _GIVEN_UP_S
+        trying = self._trying[address]
+        connection = trying.connection
+        is_given_up = not connection.is_connecting and time.monotonic() - trying.last_attempt > _GIVEN_UP_S
         if is_given_up or connection.is_closed or self.is_silent:
             del self._trying[address]
             return
-        found.is_said = True
-        seconds = time.monotonic() - found.since
+        trying.is_said = True
+        seconds = time.monotonic() - trying.since
         reason = connection.progress if connection.last_error is None else connection.last_error.reason
         text = f"{address} has been unreachable for {seconds:.0f} s, still trying: {reason}"
         self._log.say(logging.WARNING, "unreachable", text, address=address, reason=reason)
-        found.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._look, address)
+        trying.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._look, address)

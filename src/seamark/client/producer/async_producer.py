@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.client.deadline import Deadline
 from seamark.client.errors import DeliveryFailed, OperationTimedOut
 from seamark.client.producer.delivery import BatchOutcome, Delivery, DeliveryCallback, DeliveryRun
 from seamark.client.producer.handle import ProducerFacade, RoomNeeded, TopicNeeded, read_timestamp, run_of
+from seamark.client.timing import Deadline
 from seamark.topic_partition import TopicPartition
 
 

@@ -14,9 +14,9 @@ from array import array
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, OperationTimedOut
 from seamark.client.producer.delivery_failures import FailedBatch
+from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition

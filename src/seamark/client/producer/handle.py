@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.config.config import ProducerConfig
-from seamark.client.deadline import now_ms
 from seamark.client.errors import BufferFull, DeliveryFailed, RecordTooLarge
-from seamark.client.metrics_text import exposition
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
 from seamark.client.producer.batches import ProducerBatch
@@ -24,9 +22,11 @@ from seamark.client.producer.metrics import KAFKA_NAMES, snapshot
 from seamark.client.producer.partitioning import PartitionChooser
 from seamark.client.producer.sender import ProducerSender
 from seamark.client.serde.serializers import load_serializer, to_bytes
+from seamark.client.timing import now_ms
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.partitioners import Choices
+from seamark.prometheus_text import exposition
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
 from seamark.wire.records.column_writer import MAX_RECORD_OVERHEAD, SMALL_OVERHEAD, Headers, Values

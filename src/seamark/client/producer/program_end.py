@@ -22,8 +22,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from seamark.client.deadline import Deadline
 from seamark.client.errors import OperationTimedOut
+from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
 

@@ -16,13 +16,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from seamark.client.backoff import ExponentialBackoff
+from seamark.client.cluster_view import ClusterView
 from seamark.client.config.config import ProducerConfig
-from seamark.client.deadline import Deadline, now_ms
-from seamark.client.errors import ClientError, DeliveryTimedOut, OperationTimedOut, broker_error
+from seamark.client.errors import BrokerError, ClientError, DeliveryTimedOut, OperationTimedOut, broker_error
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
-from seamark.client.net.producer_requests import OrderedRequests, produce_request
 from seamark.client.producer.answers import Outcome, outcome_of
 from seamark.client.producer.batches import ProducerBatch
 from seamark.client.producer.delivery import NO_OFFSET, DeliveryThread
@@ -30,11 +28,18 @@ from seamark.client.producer.delivery_failures import UntoldFailures
 from seamark.client.producer.program_end import unclosed
 from seamark.client.producer.record_accumulator import RecordAccumulator
 from seamark.client.producer.sequences import Decision, Sequences
+from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
 from seamark.errors import ClosedError, MadeBeforeFork, SeamarkError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from seamark.wire.protocol.messages.produce import ProduceRequest, ProduceResponse, ProduceResponsePartition
+from seamark.wire.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
 from seamark.wire.records.compression import Codec
 
 # Record batches of format 2, the only one written here, came with this version.
@@ -62,8 +67,7 @@ class ProducerSender:
         self.sequences = Sequences() if config.enable_idempotence else None
         self._codec = Codec[config.compression_type.upper()]
         self._level = config.compression_level
-        least = _ZSTD_VERSION if self._codec is Codec.ZSTD else _LEAST_VERSION
-        self._requests = OrderedRequests(config, network, least)
+        self._least_version = _ZSTD_VERSION if self._codec is Codec.ZSTD else _LEAST_VERSION
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.io = IoThread.get()
         self.failures = UntoldFailures(self.io)
@@ -148,7 +152,11 @@ class ProducerSender:
     async def _exchange(self, node_id: int, batches: list[ProducerBatch]) -> None:
         self.counts["requests"] += 1
         try:
-            response = await self._requests.send(node_id, self._request(batches))
+            # A broker does not answer where nobody asks for an acknowledgement.
+            kind = ProduceResponse if self._config.acks else None
+            response = await self.network.send_in_order(
+                node_id, self._request(batches), kind, min_version=self._least_version
+            )
             if response is None:
                 for batch in batches:
                     self._settle(batch, NO_OFFSET, -1, None)
@@ -164,9 +172,19 @@ class ProducerSender:
             self.nudge()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
-        sealed = [(batch.partition, batch.sealed(self._codec, self._level)) for batch in batches]
-        self.counts["bytes"] += sum(len(each) for _, each in sealed)
-        return produce_request(sealed, self._config)
+        """One request with these batches, at most one of each partition."""
+        topics: dict[str, ProduceRequestTopic] = {}
+        for batch in batches:
+            sealed = batch.sealed(self._codec, self._level)
+            self.counts["bytes"] += len(sealed)
+            name, index = batch.partition
+            entry = topics.get(name)
+            if entry is None:
+                entry = topics[name] = ProduceRequestTopic(name=name)
+            entry.partition_data.append(ProduceRequestPartition(index=index, records=sealed))
+        return ProduceRequest(
+            acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
+        )
 
     # -- answers
 
@@ -324,22 +342,16 @@ class ProducerSender:
     async def topic_ready(self, topic: str, deadline: Deadline) -> None:
         """Wait until the topic's partitions are known; OperationTimedOut, or Refused for one we may not see."""
         self.network.allow_topic_creation(True)
-        last: ClientError | None = None
-        while True:
-            view = await self.network.ensure_topics([topic], deadline)
-            found = view.topics[topic]
-            if not found.error and found.partitions:
-                return
-            last = broker_error(found.error or ErrorCode.LEADER_NOT_AVAILABLE, "Metadata", f"topic {topic!r}")
-            if not last.is_retriable:
-                self.network.metadata.drop_topics([topic])
-                raise last
+
+        def flaw(view: ClusterView) -> ErrorCode:
+            return ErrorCode.NONE if view.topics[topic].partitions else ErrorCode.LEADER_NOT_AVAILABLE
+
+        try:
             operation = f"finding the partitions of topic {topic!r}"
-            deadline.check(operation, last)
-            try:
-                await self.network.refresh_metadata(deadline)
-            except ClientError:
-                raise deadline.timed_out(operation, last) from None
+            await self.network.wait_for_topic(topic, flaw, f"topic {topic!r}", operation, deadline)
+        except BrokerError:
+            self.network.metadata.drop_topics([topic])
+            raise
 
     # -- time and life
 

@@ -171,11 +171,11 @@ def _parsed(text: str, needed: Iterable[str]) -> tuple[Any, Bounds]:
 
 def _loaded(text: str) -> Any:
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except RecursionError:
         raise UnsafeSchema(f"it is nested more than {DEEPEST_SCHEMA} levels deep") from None
     except ValueError:
         # A primitive type may be written without quotes.
         return text.strip()
-    check_depth(found)
-    return found
+    check_depth(schema)
+    return schema

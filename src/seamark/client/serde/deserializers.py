@@ -49,10 +49,10 @@ def read_integer(content: bytes) -> int:
 
 
 def read_float(content: bytes) -> float:
-    found = _FLOATS.get(len(content))
-    if found is None:
+    form = _FLOATS.get(len(content))
+    if form is None:
         raise ValueError(f"a floating-point number has 4 or 8 bytes, not {len(content)}")
-    number: float = found.unpack(content)[0]
+    number: float = form.unpack(content)[0]
     return number
 
 

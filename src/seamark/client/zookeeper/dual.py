@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.core.commits.messages import MANY_GROUPS, commit_codes
+from seamark.client.group_offsets import MANY_GROUPS, commit_codes
 from seamark.client.net.client import NetworkClient
-from seamark.client.requests import ByVersion, Request
+from seamark.client.requests import Request, VersionedRequest
 from seamark.client.zookeeper.store import OffsetStorageUnavailable, OldOffsets, old_offsets
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
@@ -63,13 +63,13 @@ class OffsetStorage:
     @staticmethod
     def concerns(request: Request) -> bool:
         return isinstance(request, OffsetCommitRequest) or (
-            isinstance(request, ByVersion) and request.request is OffsetFetchRequest
+            isinstance(request, VersionedRequest) and request.request is OffsetFetchRequest
         )
 
     async def exchange(self, request: Request, send: Send) -> Message:
         if isinstance(request, OffsetCommitRequest):
             return await self._commit(request, send)
-        assert isinstance(request, ByVersion)
+        assert isinstance(request, VersionedRequest)
         return await self.fetch(request, send)
 
     # -- committing
@@ -85,7 +85,7 @@ class OffsetStorage:
             stored = {partition for partition, code in commit_codes(response) if code is ErrorCode.NONE}
             offsets = {partition: offset for partition, offset in offsets.items() if partition in stored}
         else:
-            code = await self._standing(request, send)
+            code = await self._generation_code(request, send)
             response = _all_alike(request, code)
             if code is not ErrorCode.NONE:
                 return response
@@ -93,7 +93,7 @@ class OffsetStorage:
             await self._write(request.group_id, offsets)
         return response
 
-    async def _standing(self, request: OffsetCommitRequest, send: Send) -> ErrorCode:
+    async def _generation_code(self, request: OffsetCommitRequest, send: Send) -> ErrorCode:
         """Is the member still one of this generation? ZooKeeper would take a commit from anybody."""
         if request.generation_id_or_member_epoch < 0:
             # Partitions assigned by hand: there is no group to have fallen out of.
@@ -123,7 +123,7 @@ class OffsetStorage:
 
     # -- reading
 
-    async def fetch(self, request: ByVersion, send: Send) -> OffsetFetchResponse:
+    async def fetch(self, request: VersionedRequest, send: Send) -> OffsetFetchResponse:
         # The form for one group, to see what is asked for.
         asked = request.make(MANY_GROUPS - 1)
         assert isinstance(asked, OffsetFetchRequest)

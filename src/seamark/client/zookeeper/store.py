@@ -14,15 +14,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from seamark.client.config.config import ConsumerConfig
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed, UnsupportedByBroker, broker_error
+from seamark.client.group_offsets import (
+    NO_IDENTITY,
+    commit_codes,
+    fetched_offsets,
+    offset_commit_request,
+    offset_fetch_request,
+)
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.fanout import by_topic
+from seamark.client.records import Offset
+from seamark.client.requests import Request
+from seamark.client.timing import Deadline
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
-from seamark.wire.protocol.error_codes import ErrorCode, error_code
-from seamark.wire.protocol.messages import offset_commit as commit_api
-from seamark.wire.protocol.messages import offset_fetch as fetch_api
+from seamark.wire.protocol.error_codes import ErrorCode
+from seamark.wire.protocol.messages.offset_commit import OffsetCommitResponse
+from seamark.wire.protocol.messages.offset_fetch import OffsetFetchResponse
 from seamark.wire.schema.schema import Message
 
 # The version of OffsetCommit and OffsetFetch that means ZooKeeper.
@@ -105,49 +113,21 @@ class ThroughBrokers:
         self._timeout_s = timeout_s
 
     async def read(self, group_id: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        request = fetch_api.OffsetFetchRequest(
-            group_id=group_id,
-            topics=[
-                fetch_api.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-                for name, indexes in by_topic(partitions).items()
-            ],
-        )
-        response = await self._ask(request, fetch_api.OffsetFetchResponse)
-        found = {}
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                # This is how version 0 says that nothing is stored.
-                if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    _raise_for(each.error_code, "OffsetFetch", partition, group_id)
-                    found[partition] = each.committed_offset
-        return found
+        response = await self._ask(offset_fetch_request({group_id: partitions}), OffsetFetchResponse)
+        fetched = fetched_offsets(group_id, response)
+        for partition, code in fetched.errors.items():
+            # This is how version 0 says that nothing is stored.
+            if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                _raise_for(code, "OffsetFetch", partition, group_id)
+        return {partition: stored.offset for partition, stored in fetched.offsets.items() if stored is not None}
 
     async def write(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        request = commit_api.OffsetCommitRequest(
-            group_id=group_id,
-            topics=[
-                commit_api.OffsetCommitRequestTopic(
-                    name=name,
-                    partitions=[
-                        commit_api.OffsetCommitRequestPartition(
-                            partition_index=index,
-                            committed_offset=offsets[TopicPartition(name, index)],
-                            committed_metadata="",
-                        )
-                        for index in indexes
-                    ],
-                )
-                for name, indexes in by_topic(offsets).items()
-            ],
-        )
-        response = await self._ask(request, commit_api.OffsetCommitResponse)
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                _raise_for(each.error_code, "OffsetCommit", partition, group_id)
+        wanted = {partition: Offset(offset) for partition, offset in offsets.items()}
+        response = await self._ask(offset_commit_request(group_id, NO_IDENTITY, wanted), OffsetCommitResponse)
+        for partition, code in commit_codes(response):
+            _raise_for(code, "OffsetCommit", partition, group_id)
 
-    async def _ask(self, request: Message, response: type[M]) -> M:
+    async def _ask(self, request: Request, response: type[M]) -> M:
         try:
             return await self._network.send_to_any(
                 request, response, deadline=Deadline(self._timeout_s), max_version=_IN_ZOOKEEPER
@@ -167,11 +147,10 @@ def old_offsets(config: ConsumerConfig, network: NetworkClient) -> OldOffsets:
     return ThroughBrokers(network, timeout_s)
 
 
-def _raise_for(code: int, api: str, partition: TopicPartition, group_id: str) -> None:
-    known = error_code(code)
-    if known is ErrorCode.NONE:
+def _raise_for(code: ErrorCode, api: str, partition: TopicPartition, group_id: str) -> None:
+    if code is ErrorCode.NONE:
         return
-    error = broker_error(known, api, f"{partition} of group {group_id!r} in ZooKeeper")
+    error = broker_error(code, api, f"{partition} of group {group_id!r} in ZooKeeper")
     if error.is_retriable:
         raise OffsetStorageUnavailable("version 0 of a broker", str(error))
     raise error

@@ -92,7 +92,9 @@ class CommitPattern:
         self._columns_before = (repeat(group_id), [topic for topic, _ in self.keys], [index for _, index in self.keys])
         self._columns_after = ([epoch for _, _, _, epoch, _ in entries], metadata)
         # One for all the commits that succeed, which therefore nobody may change.
-        self.reply = CommitReply([(topic, [(each[0], _NONE) for each in found]) for topic, found in command.topics])
+        self.reply = CommitReply(
+            [(topic, [(each[0], _NONE) for each in partitions]) for topic, partitions in command.topics]
+        )
         self.stored_form: Any = None
 
     def records_of(self, offsets: Sequence[int], now_ms: int) -> RepeatedRecords:

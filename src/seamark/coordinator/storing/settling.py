@@ -75,9 +75,9 @@ def _point_to_newest(state: ShardState, failed: Pending, ticket: int) -> None:
     if concerned:
         for other, pending in state.in_flight.items():
             for record in pending.records:
-                found = concerned.get(record.group_id)
-                if found is not None:
-                    found.last_ticket = max(found.last_ticket, other)
+                waiting_for_it = concerned.get(record.group_id)
+                if waiting_for_it is not None:
+                    waiting_for_it.last_ticket = max(waiting_for_it.last_ticket, other)
 
 
 def fire_append_timer(state: ShardState, now_ms: int, effects: Effects) -> None:

@@ -70,18 +70,18 @@ def _as_it_is(text: str, _: str) -> str:
 def _record_of(entry: Entry, share: Callable[[str, str], str]) -> Record | None:
     """The entry as a record; ``share`` gives for a text, said twice, the copy of it that is to be kept."""
     if type(entry) is OffsetCommitEntry:
-        found = entry.value
-        if found is None:
+        value = entry.value
+        if value is None:
             return OffsetRemoved(entry.group, entry.topic, entry.partition)
         return OffsetCommitted(
             share(entry.group, entry.group),
             share(entry.topic, entry.topic),
             entry.partition,
-            found.offset,
-            found.leader_epoch,
-            share(found.metadata, found.metadata),
-            found.commit_timestamp,
-            found.expire_timestamp,
+            value.offset,
+            value.leader_epoch,
+            share(value.metadata, value.metadata),
+            value.commit_timestamp,
+            value.expire_timestamp,
         )
     if type(entry) is GroupEntry:
         stored = entry.value

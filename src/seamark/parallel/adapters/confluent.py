@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from seamark.client.records import Record
+from seamark.client import Record
 from seamark.errors import MissingExtra, SeamarkError
 from seamark.parallel.adapters.confluent_errors import (
     ConfluentError,
@@ -82,7 +82,7 @@ class _Sent(NamedTuple):
 
     @property
     def plain(self) -> dict[TopicPartition, int]:
-        return {partition: each.offset for partition, each in self.offsets.items()}
+        return {partition: to_commit.offset for partition, to_commit in self.offsets.items()}
 
 
 class ConfluentPort:
@@ -109,32 +109,32 @@ class ConfluentPort:
         def assigned(_consumer: Any, partitions: list[Any]) -> None:
             # One that arrives while the consumer closes is given back at once, and nothing can be asked any more.
             if partitions and not self._is_closing:
-                found = {_ours(each): _read_committed(each) for each in self._committed(partitions)}
-                for partition, committed in found.items():
+                group_offsets = {_ours(answer): _read_committed(answer) for answer in self._committed(partitions)}
+                for partition, committed in group_offsets.items():
                     self._starts.assigned(partition, committed)
-                rebalance.on_assigned(found)
+                rebalance.on_assigned(group_offsets)
 
         def revoked(_consumer: Any, partitions: list[Any]) -> None:
             if partitions:
                 self._starts.gone(map(_ours, partitions))
-                rebalance.on_revoked([_ours(each) for each in partitions])
+                rebalance.on_revoked([_ours(partition) for partition in partitions])
 
         def lost(_consumer: Any, partitions: list[Any]) -> None:
             if partitions:
                 self._starts.gone(map(_ours, partitions))
-                rebalance.on_lost([_ours(each) for each in partitions])
+                rebalance.on_lost([_ours(partition) for partition in partitions])
 
         self._consumer.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def _committed(self, partitions: list[Any]) -> list[Any]:
         try:
-            found: list[Any] = self._consumer.committed(partitions, timeout=_COMMITTED_S)
+            answers: list[Any] = self._consumer.committed(partitions, timeout=_COMMITTED_S)
         except confluent_kafka.KafkaException as error:
             raise ConfluentError("committed offsets could not be read", error.args[0]) from None
-        for each in found:
-            if each.error is not None:
-                raise ConfluentError(f"the committed offset of {_ours(each)} could not be read", each.error)
-        return found
+        for answer in answers:
+            if answer.error is not None:
+                raise ConfluentError(f"the committed offset of {_ours(answer)} could not be read", answer.error)
+        return answers
 
     # -- reading
 
@@ -142,19 +142,19 @@ class ConfluentPort:
         self._tell_finished()
         deadline = time.monotonic() + timeout
         while True:
-            found = self._consume(max_records, 0.0)
-            if not found and timeout > 0 and not self._woken.is_set():
+            messages = self._consume(max_records, 0.0)
+            if not messages and timeout > 0 and not self._woken.is_set():
                 left = deadline - time.monotonic()
                 if left > 0:
                     message = self._consumer.poll(min(self._look_s, left))
-                    found = [] if message is None else [message, *self._consume(max_records - 1, 0.0)]
-            if found or self._woken.is_set() or time.monotonic() >= deadline:
+                    messages = [] if message is None else [message, *self._consume(max_records - 1, 0.0)]
+            if messages or self._woken.is_set() or time.monotonic() >= deadline:
                 break
             self._look_s = min(self._look_s * 2, _LONGEST_LOOK_S)
-        if found or self._woken.is_set():
+        if messages or self._woken.is_set():
             self._look_s = _SHORTEST_LOOK_S
         self._woken.clear()
-        polled = self._by_partition(found)
+        polled = self._by_partition(messages)
         self._tell_finished()
         return polled
 
@@ -162,10 +162,10 @@ class ConfluentPort:
         if most < 1:
             return []
         try:
-            found: list[Any] = self._consumer.consume(min(most, _MANY), timeout)
+            messages: list[Any] = self._consumer.consume(min(most, _MANY), timeout)
         except confluent_kafka.KafkaException as error:
             raise ConfluentError("polling failed", error.args[0]) from None
-        return found
+        return messages
 
     def _by_partition(self, messages: Iterable[Any]) -> list[Polled]:
         runs: dict[tuple[str, int], list[Record]] = {}
@@ -227,7 +227,7 @@ class ConfluentPort:
         self._consumer.resume(self._assigned(partitions))
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[Any]:
-        ours = {_ours(each) for each in self._consumer.assignment()}
+        ours = {_ours(partition) for partition in self._consumer.assignment()}
         return [_theirs(partition) for partition in partitions if partition in ours]
 
     # -- committing
@@ -245,7 +245,7 @@ class ConfluentPort:
         sent = _Sent(dict(offsets), done, self._commits, time.monotonic())
         self._sent.append(sent)
         try:
-            self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=True)
+            self._consumer.commit(offsets=[_theirs(*entry) for entry in offsets.items()], asynchronous=True)
         except (confluent_kafka.KafkaException, RuntimeError) as error:
             self._sent.remove(sent)
             self._finished.append(partial(done, dict.fromkeys(offsets, not_sent(error))))
@@ -253,15 +253,15 @@ class ConfluentPort:
 
     def _commit_ended(self, error: Any, partitions: Sequence[Any]) -> None:
         """By the client, inside poll: a commit that was not waited for is over."""
-        found = {_ours(each): each for each in partitions}
-        answered = {partition: each.offset for partition, each in found.items()}
-        sent = next((each for each in self._sent if each.plain == answered), None)
+        answers = {_ours(answer): answer for answer in partitions}
+        answered = {partition: answer.offset for partition, answer in answers.items()}
+        sent = next((commit for commit in self._sent if commit.plain == answered), None)
         if sent is None:
             return
         self._sent.remove(sent)
-        if error is None or len(found) == 1 or is_for_all(error):
+        if error is None or len(answers) == 1 or is_for_all(error):
             wrong = None if error is None else commit_error("the commit", error)
-            self._finished.append(partial(sent.done, dict.fromkeys(found, wrong)))
+            self._finished.append(partial(sent.done, dict.fromkeys(answers, wrong)))
         else:
             self._finished.append(partial(self._say_each, sent, error))
 
@@ -275,7 +275,7 @@ class ConfluentPort:
 
     def _commit_and_wait(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
         try:
-            self._consumer.commit(offsets=[_theirs(*each) for each in offsets.items()], asynchronous=False)
+            self._consumer.commit(offsets=[_theirs(*entry) for entry in offsets.items()], asynchronous=False)
         except confluent_kafka.KafkaException as error:
             if len(offsets) > 1 and not is_for_all(error.args[0]):
                 return self._one_by_one(offsets)
@@ -286,7 +286,10 @@ class ConfluentPort:
 
     def _one_by_one(self, offsets: Mapping[TopicPartition, ToCommit]) -> Outcomes:
         """It tells the first error alone; by itself, each partition has its own."""
-        return {partition: self._commit_and_wait({partition: each})[partition] for partition, each in offsets.items()}
+        return {
+            partition: self._commit_and_wait({partition: to_commit})[partition]
+            for partition, to_commit in offsets.items()
+        }
 
     def _tell_finished(self) -> None:
         if self._sent and time.monotonic() - self._sent[0].since > _ANSWER_S:
@@ -334,11 +337,11 @@ class ConfluentPort:
 
     def log_ends(self) -> dict[TopicPartition, int]:
         ends = {}
-        for each in self._consumer.assignment():
-            _, end = self._consumer.get_watermark_offsets(each, cached=True)
+        for partition in self._consumer.assignment():
+            _, end = self._consumer.get_watermark_offsets(partition, cached=True)
             # A negative number stands for "not known yet".
             if end >= 0:
-                ends[_ours(each)] = end
+                ends[_ours(partition)] = end
         return ends
 
     def wake(self) -> None:
@@ -360,12 +363,12 @@ class ConfluentPort:
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in config.items():
         wanted = _RENAMED.get(name, name)
         if wanted is not None and value is not None:
-            found[wanted] = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-    return found
+            settings[wanted] = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return settings
 
 
 def _ours(partition: Any) -> TopicPartition:

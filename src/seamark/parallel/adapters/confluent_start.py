@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from seamark.client.records import Record
+from seamark.client import Record
 from seamark.parallel.core.ports import Committed
 from seamark.topic_partition import TopicPartition
 

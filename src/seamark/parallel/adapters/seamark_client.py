@@ -1,27 +1,22 @@
-"""The port on our own client: a ``Consumer`` of raw bytes, and a ``Producer`` once a dead letter is to be written.
+"""The port on our own client: a consumer of raw bytes, and a ``Producer`` once a dead letter is to be written.
 
 Positions come from the consumer, so they lie behind transaction markers and compacted records. ``wake`` ends a waiting
-poll; a commit that it hits by chance is simply made again. The producer may wait for the metadata of its topic, so it
-is fed by a thread of its own: polling never waits for a dead letter.
+poll, never a commit. The producer may wait for the metadata of its topic, so it is fed by a thread of its own: polling
+never waits for a dead letter.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from functools import partial
 from itertools import groupby
 from typing import Any
 
+from seamark.client import Offset, OwnedConsumer, Producer, Record
 from seamark.client.config.config import ClientConfig
-from seamark.client.consumer.consumer import Consumer
-from seamark.client.core.assignment_state import Position
 from seamark.client.errors import RecordsTooLarge, WakeUp
-from seamark.client.producer.producer import Producer
-from seamark.client.records import Offset, Record
 from seamark.errors import SeamarkError
 from seamark.parallel.core.ports import (
     NO_EPOCH,
@@ -59,43 +54,16 @@ _PRODUCER = {
     "compression_type": "zstd",
 }
 
+# The position of a partition that has none yet.
+_UNKNOWN = (-1, NO_EPOCH)
+
 Outcomes = dict[TopicPartition, BaseException | None]
-
-
-class _Reader(Consumer):
-    """A consumer whose owner also asks for what is at hand, without waiting for the I/O thread."""
-
-    def take_here(self, most: int) -> Sequence[Record]:
-        with self._guard:
-            return self._calls.take_now(most)
-
-    @property
-    def has_something(self) -> bool:
-        return self._loop.fetcher.has_something
-
-    @property
-    def wants_turn(self) -> bool:
-        """Whether poll has more to do than to hand out records."""
-        return self._loop.attention or self._loop.is_woken
-
-    def offset_of(self, partition: TopicPartition) -> int:
-        """The position, -1 if it is not known yet."""
-        state = self._loop.core.assignment.get(partition)
-        return -1 if state is None or state.position is None else state.position.offset
-
-    def epoch_of(self, partition: TopicPartition) -> int:
-        """The leader epoch of the record before the position."""
-        state = self._loop.core.assignment.get(partition)
-        return NO_EPOCH if state is None or state.position is None else state.position.leader_epoch
-
-    def positions(self) -> dict[TopicPartition, Position]:
-        return self._loop.core.assignment.positions()
 
 
 class SeamarkPort:
     def __init__(self, config: Mapping[str, Any], fetch_bytes: int) -> None:
         self._config = dict(config)
-        self._consumer = _Reader({"prefetch.max.bytes": fetch_bytes, **self._config, "enable.auto.commit": False})
+        self._consumer = OwnedConsumer({"prefetch.max.bytes": fetch_bytes, **self._config, "enable.auto.commit": False})
         self._clock = time.monotonic
         self._next_turn = 0.0
         self._next_positions = 0.0
@@ -104,8 +72,6 @@ class SeamarkPort:
         # Partitions that stand before a batch that would cost too much, and when that is said again.
         self._unreadable: dict[TopicPartition, SetAside] = {}
         self._next_saying = 0.0
-        # Commits that ended; told in poll, or in a commit that waits.
-        self._finished: deque[Callable[[], object]] = deque()
         self._producer: Producer | None = None
         self._writer: ThreadPoolExecutor | None = None
 
@@ -115,11 +81,11 @@ class SeamarkPort:
         def assigned(partitions: list[TopicPartition]) -> None:
             if not partitions:
                 return
-            found = consumer.committed(partitions)
+            offsets = consumer.committed(partitions)
             for partition in partitions:
                 self._told.pop(partition, None)
             self._forget_unreadable(partitions)
-            rebalance.on_assigned({partition: _committed(found.get(partition)) for partition in partitions})
+            rebalance.on_assigned({partition: _committed(offsets.get(partition)) for partition in partitions})
 
         def revoked(partitions: list[TopicPartition]) -> None:
             self._forget_unreadable(partitions)
@@ -150,35 +116,36 @@ class SeamarkPort:
         polled: list[PolledColumns] = []
         if batch is not None and batch.num_rows:
             partition = TopicPartition(batch.column(0)[0].as_py(), batch.column(1)[0].as_py())
-            position = self._told[partition] = self._consumer.offset_of(partition)
+            position, leader_epoch = self._consumer.position_now(partition) or _UNKNOWN
+            self._told[partition] = position
             offsets = batch.column("offset").to_numpy().tolist()
-            polled.append(PolledColumns(partition, batch, offsets, position, self._consumer.epoch_of(partition)))
+            polled.append(PolledColumns(partition, batch, offsets, position, leader_epoch))
         self._add_moved(polled, lambda partition, position: PolledColumns(partition, None, [], *position))
         return polled
 
     def _take(self, timeout: float, max_records: int) -> Sequence[Record]:
-        found = self._consumer.take_here(max_records)
-        if found or not self._is_turn(timeout):
-            return found
+        records = self._consumer.take_now(max_records)
+        if records or not self._is_turn(timeout):
+            return records
         return self._consumer.poll(timeout, max_records)
 
     def _take_columns(self, timeout: float, max_bytes: int) -> Any:
-        if self._consumer.has_something or self._is_turn(timeout):
+        if self._consumer.has_records or self._is_turn(timeout):
             return self._consumer.poll_arrow(timeout, max_bytes)
         return None
 
     def _guarded(self, take: Callable[[], Any]) -> Any:
-        self._tell_finished()
+        self._consumer.tell_outcomes()
         try:
-            found = take()
+            taken = take()
         except WakeUp:
-            found = None
+            taken = None
         except RecordsTooLarge as error:
             self._set_aside(error)
-            found = None
-        self._tell_finished()
+            taken = None
+        self._consumer.tell_outcomes()
         self._say_what_is_unreadable()
-        return found
+        return taken
 
     def _set_aside(self, error: RecordsTooLarge) -> None:
         """Read the other partitions on: whoever wrote one batch that costs too much must not stop them all."""
@@ -191,13 +158,13 @@ class SeamarkPort:
         if not self._unreadable or (now := self._clock()) < self._next_saying:
             return
         self._next_saying = now + _SAY_AGAIN_S
-        for each in self._unreadable.values():
-            _log.error("%s", each)
+        for set_aside in self._unreadable.values():
+            _log.error("%s", set_aside)
 
     def _is_turn(self, timeout: float) -> bool:
         """Whether the consumer's own machinery is asked, which lives on another thread."""
         now = self._clock()
-        if timeout <= 0 and not self._consumer.wants_turn and now < self._next_turn:
+        if timeout <= 0 and not self._consumer.needs_poll and now < self._next_turn:
             return False
         self._next_turn = now + _TURN_S
         return True
@@ -214,18 +181,19 @@ class SeamarkPort:
                 count = sum(1 for _ in run)
                 polled.append(Polled(TopicPartition(*place), records[start : start + count]))
                 start += count
-        last = {each.partition: index for index, each in enumerate(polled)}
+        last = {run.partition: index for index, run in enumerate(polled)}
         for partition, index in last.items():
-            position = self._told[partition] = self._consumer.offset_of(partition)
+            position, _ = self._consumer.position_now(partition) or _UNKNOWN
+            self._told[partition] = position
             polled[index] = polled[index]._replace(position=position)
         return polled
 
-    def _add_moved(self, polled: list[Any], make: Callable[[TopicPartition, Position], Any]) -> None:
+    def _add_moved(self, polled: list[Any], make: Callable[[TopicPartition, tuple[int, int]], Any]) -> None:
         now = self._clock()
         if now < self._next_positions:
             return
         self._next_positions = now + _POSITIONS_S
-        for partition, position in self._consumer.positions().items():
+        for partition, position in self._consumer.positions_now().items():
             if position.offset > self._told.get(partition, -1):
                 self._told[partition] = position.offset
                 polled.append(make(partition, position))
@@ -236,7 +204,7 @@ class SeamarkPort:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         ours = self._consumer.assignment()
-        wanted = [each for each in partitions if each in ours and each not in self._unreadable]
+        wanted = [partition for partition in partitions if partition in ours and partition not in self._unreadable]
         self._consumer.resume(wanted)
 
     # -- committing
@@ -245,35 +213,21 @@ class SeamarkPort:
         self, offsets: Mapping[TopicPartition, ToCommit], done: CommitDone | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, BaseException | None]:
         wanted = {
-            partition: Offset(each.offset, each.metadata, each.leader_epoch) for partition, each in offsets.items()
+            partition: Offset(to_commit.offset, to_commit.metadata, to_commit.leader_epoch)
+            for partition, to_commit in offsets.items()
         }
-        if done is None:
-            outcomes = self._commit_and_wait(wanted, timeout)
-            self._tell_finished()
-            return outcomes
+        if done is not None:
+            self._consumer.commit_soon(wanted, lambda sent, error: done(outcomes_of(sent, error)))
+            return {}
         try:
-            self._consumer.commit_async(wanted, callback=partial(self._commit_ended, done))
+            self._consumer.commit_and_wait(wanted, timeout)
         except SeamarkError as error:
-            self._finished.append(partial(done, outcomes_of(wanted, error)))
-        return {}
-
-    def _commit_and_wait(self, wanted: Mapping[TopicPartition, Offset], timeout: float | None) -> Outcomes:
-        deadline = None if timeout is None else self._clock() + timeout
-        while True:
-            left = None if deadline is None else max(0.0, deadline - self._clock())
-            try:
-                self._consumer.commit(wanted, timeout=left)
-            except WakeUp:
-                # It may have been stored; saying the same again does no harm.
-                continue
-            except SeamarkError as error:
-                return outcomes_of(wanted, error)
-            return outcomes_of(wanted, None)
-
-    def _commit_ended(
-        self, done: CommitDone, offsets: Mapping[TopicPartition, Offset], error: BaseException | None
-    ) -> None:
-        self._finished.append(partial(done, outcomes_of(offsets, error)))
+            outcomes = outcomes_of(wanted, error)
+        else:
+            outcomes = outcomes_of(wanted, None)
+        # Of those before it.
+        self._consumer.tell_outcomes()
+        return outcomes
 
     # -- dead letters
 
@@ -292,17 +246,12 @@ class SeamarkPort:
 
         try:
             if self._producer is None:
-                shared = {each.name.replace("_", ".") for each in fields(ClientConfig)}
+                shared = {field.name.replace("_", ".") for field in fields(ClientConfig)}
                 config = {name: value for name, value in self._config.items() if name in shared}
                 self._producer = Producer(config, **_PRODUCER)
             self._producer.send(topic, value, key=key, headers=headers, on_delivery=ended)
         except Exception as error:  # noqa: BLE001 - whatever keeps a dead letter from being written is told to its owner
             ended(None, error)
-
-    def _tell_finished(self) -> None:
-        finished = self._finished
-        while finished:
-            finished.popleft()()
 
     # -- life
 
@@ -312,7 +261,7 @@ class SeamarkPort:
     def log_ends(self) -> dict[TopicPartition, int]:
         metrics = self._consumer.metrics()
         ends = {}
-        for partition, position in self._consumer.positions().items():
+        for partition, position in self._consumer.positions_now().items():
             labels = f'{{topic="{partition.topic}",partition="{partition.partition}"}}'
             lag = metrics.get(f"seamark_consumer_records_lag{labels}")
             if lag is not None:
@@ -332,11 +281,11 @@ class SeamarkPort:
                 self._producer.close(timeout)
 
 
-def _committed(found: Offset | None) -> Committed:
+def _committed(offset: Offset | None) -> Committed:
     # confluent-kafka, if that had the group before, ends metadata with a null character.
-    if found is None:
+    if offset is None:
         return Committed(-1)
-    return Committed(found.offset, (found.metadata or "").rstrip("\0"), found.leader_epoch)
+    return Committed(offset.offset, (offset.metadata or "").rstrip("\0"), offset.leader_epoch)
 
 
 def outcomes_of(offsets: Iterable[TopicPartition], error: BaseException | None) -> Outcomes:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from seamark.counts import counted
 from seamark.errors import ConfigError, SeamarkError
 from seamark.parallel.core.ports import Message
-from seamark.parallel.core.work import Work
+from seamark.parallel.core.work import InFlightRecord
 from seamark.topic_partition import TopicPartition
 
 # With 4, a single partition may fill four fifths of the budget.
@@ -118,7 +118,7 @@ class Budget:
         if not (held.records or held.size) and partition in self._gone:
             del self._gone[partition]
 
-    def give_back_works(self, works: Iterable[Work]) -> None:
+    def give_back_works(self, works: Iterable[InFlightRecord]) -> None:
         """As ``give_back`` for each."""
         sizes: dict[TopicPartition, int] = {}
         counts: dict[TopicPartition, int] = {}
@@ -129,7 +129,7 @@ class Budget:
         for partition, size in sizes.items():
             self.give_back(partition, size, counts[partition])
 
-    def give_back_all(self, partition: TopicPartition, works: Iterable[Work]) -> None:
+    def give_back_all(self, partition: TopicPartition, works: Iterable[InFlightRecord]) -> None:
         """As ``give_back`` for each of one partition's."""
         size = count = 0
         for work in works:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from seamark.errors import MissingExtra
 from seamark.parallel.core.ports import PolledColumns
-from seamark.parallel.core.work import Piece, Work
+from seamark.parallel.core.work import ColumnSlice, InFlightRecord
 from seamark.wire.offsets.done_ahead import DoneAhead
 
 # What a row costs beyond its bytes: its offset, twice, and its entry among those in flight.
@@ -59,7 +59,7 @@ def without_known(columns: PolledColumns, known: DoneAhead | None) -> PolledColu
     return columns._replace(batch=columns.batch.take(_arrow().array(wanted, "int64")), offsets=offsets)
 
 
-def pieces_of(columns: PolledColumns, term: int, most: int, lane: Any, now: float) -> list[Piece]:
+def slices_of(columns: PolledColumns, term: int, most: int, lane: Any, now: float) -> list[ColumnSlice]:
     """The rows as works of at most ``most`` rows."""
     batch, offsets = columns.batch, columns.offsets
     if not offsets:
@@ -70,18 +70,20 @@ def pieces_of(columns: PolledColumns, term: int, most: int, lane: Any, now: floa
         some = offsets[start : start + most]
         size = int(len(some) * (row_bytes + ROW_OVERHEAD_BYTES))
         piece = batch.slice(start, len(some))
-        pieces.append(Piece(columns.partition, term, some, piece, lane, size, now))
+        pieces.append(ColumnSlice(columns.partition, term, some, piece, lane, size, now))
     return pieces
 
 
-def taken_apart(work: Work) -> list[Work]:
+def split_batch(work: InFlightRecord) -> list[InFlightRecord]:
     """A work for each row; together they cost what the piece did."""
     assert work.offsets is not None
-    each, rest = divmod(work.size_bytes, work.count)
-    works: list[Work] = []
+    share, rest = divmod(work.size_bytes, work.count)
+    works: list[InFlightRecord] = []
     for row, offset in zip(rows_of(work.record), work.offsets, strict=True):
-        size = each + (rest if not works else 0)
-        single = Work(work.partition, work.term, offset, row, lane=work.lane, size_bytes=size, since=work.since)
+        size = share + (rest if not works else 0)
+        single = InFlightRecord(
+            work.partition, work.term, offset, row, lane=work.lane, size_bytes=size, since=work.since
+        )
         single.attempts = work.attempts
         single.started = work.started
         works.append(single)
@@ -107,11 +109,11 @@ def rows_of(batch: Any) -> list[RowRecord]:
     ]
 
 
-def _headers(found: Any) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((each["key"], each["value"]) for each in found) if found else ()
+def _headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((header["key"], header["value"]) for header in headers) if headers else ()
 
 
-def batch_of_works(works: Sequence[Work]) -> Any:
+def batch_of_works(works: Sequence[InFlightRecord]) -> Any:
     """What an Arrow handler is given: the pieces of the call, or its records, as one record batch."""
     if len(works) == 1 and works[0].offsets is not None:
         return works[0].record

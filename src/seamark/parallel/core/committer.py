@@ -1,16 +1,16 @@
-"""The committer: reads what is in flight and what is done from two queues and says, now and then, what to commit.
+"""The committer: reads what is in flight and what is done from one queue and says, now and then, what to commit.
 
-Owns the order in which the two queues are read, which is what makes it right without a lock (H8, H15, H21). It does no
-I/O and knows no thread: it is given the time, and its decisions are published by whoever runs it.
+Reports are read in the order in which they were made, which is what makes it right without a lock (H8, H15, H21). It
+does no I/O and knows no thread: it is given the time, and its decisions are published by whoever runs it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from seamark.parallel.core.frontier import BrokenPromise, Frontier
+from seamark.parallel.core.frontier import Frontier, InvariantViolation
 from seamark.parallel.core.ports import NO_EPOCH
 from seamark.parallel.core.read_epochs import ReadEpochs, Step
 from seamark.wire.offsets.done_ahead import DEFAULT_LENGTH, DoneAhead, encode
@@ -47,8 +47,7 @@ class CommitterMetrics(NamedTuple):
     committed_count: int
     obsolete_count: int
     invalid_count: int
-    in_flight_queue: int
-    committed_queue: int
+    queued: int
     in_flight: int
 
 
@@ -86,7 +85,16 @@ class _InFlight(NamedTuple):
     position: int
 
 
-class _Stay:
+class _Ended(NamedTuple):
+    key: Any
+    term: int
+    offsets: Iterable[int]
+
+
+_Report: TypeAlias = _Assigned | _Released | _InFlight | _Ended | _EpochsRead | _KnownCut
+
+
+class _PartitionState:
     """One partition in one term. ``ends`` are the ends of polls, kept only if whole polls are confirmed."""
 
     __slots__ = ("confirmed", "ends", "epochs", "frontier", "has_news", "known_epoch", "published")
@@ -108,18 +116,17 @@ class OffsetCommitter(Generic[Key]):
     **Goal.** Commit the largest offset that was reported done, yet never past the smallest one in flight (H2). A
     committed offset is the first that is read after a restart (H3).
 
-    **Inputs.** Two queues that any thread may append to and only ``run`` reads (H5, H26). The *in-flight* queue is fed
-    by who polls: a partition came, records were polled, a partition went. The *committed* queue is fed by who is
-    through with a record. The contract (H17): a record is put in flight before its handler starts, so before its end
-    is reported; and one partition's records are put in flight by one poller, upwards.
+    **Input.** One queue of reports, in the order in which they were made (H5): a partition came, records were polled,
+    a record is done, a partition went. Any thread may append to it, only ``run`` reads it (H26). The contract (H17): a
+    record is put in flight before its handler starts, so before its end is reported; and one partition's records are
+    put in flight by one poller, upwards.
 
-    **A run** reads the committed queue first and the in-flight queue second, each as long as it is when its turn comes
-    (H8, H11). Each end that was read then has its in-flight entry either in the state or in what was just read. The
-    other way round, an end could be read whose in-flight entry is still in the queue: the next run would find that
-    entry with its end already spent, and it would hold the partition back for ever (H15). What comes while a queue is
-    read waits for the next run.
+    **A run** reads the queue as long as it is when the run begins (H8, H11); what comes meanwhile waits for the next
+    run. By the contract the in-flight entry of each end stands before it. With a queue of each, they would have to be
+    read in the right order: an end read whose in-flight entry is still in the other queue is spent when the next run
+    finds that entry, which then holds the partition back for ever (H15).
 
-    Ends are then matched by raw offset (H18), and the frontier of each partition is the decision (H12, H13): the
+    Ends are matched by raw offset (H18), and the frontier of each partition is the decision (H12, H13): the
     smallest offset in flight, or behind everything polled if nothing is. "Raised by one" (H9) is the position's
     meaning, and the "maximum that could not be published yet" (H7) is the position too, one number per partition.
     Over a gap behind the largest done offset this goes further than that offset plus one, and is as safe.
@@ -154,9 +161,8 @@ class OffsetCommitter(Generic[Key]):
         records as done when they are polled: at most once, if their handlers wait for the commit (I2). ``seconds``
         measures runs.
         """
-        self._in_flight_queue: deque[_Assigned | _Released | _InFlight | _EpochsRead | _KnownCut] = deque()
-        self._committed_queue: deque[tuple[Key, int, Iterable[int]]] = deque()
-        self._stays: dict[Key, _Stay] = {}
+        self._queue: deque[_Report] = deque()
+        self._assignments: dict[Key, _PartitionState] = {}
         self._metadata_length = metadata_length
         self._whole_polls = whole_polls
         self._at_once = at_once
@@ -183,37 +189,37 @@ class OffsetCommitter(Generic[Key]):
 
         ``epochs`` are the leader epochs known of records below ``position``.
         """
-        self._in_flight_queue.append(_Assigned(key, term, position, committed, known_done, epochs))
+        self._queue.append(_Assigned(key, term, position, committed, known_done, epochs))
 
     def epochs_read(self, key: Key, term: int, steps: Sequence[Step]) -> None:
         """From these offsets on the records that are polled are of these leader epochs."""
-        self._in_flight_queue.append(_EpochsRead(key, term, steps))
+        self._queue.append(_EpochsRead(key, term, steps))
 
     def known_cut(self, key: Key, term: int, offset: int) -> None:
         """The log was truncated: ``known_done`` says nothing about what is at ``offset`` and beyond now."""
-        self._in_flight_queue.append(_KnownCut(key, term, offset))
+        self._queue.append(_KnownCut(key, term, offset))
 
     def released(self, key: Key, term: int) -> None:
         """``key`` went away, or its term ended."""
-        self._in_flight_queue.append(_Released(key, term))
+        self._queue.append(_Released(key, term))
 
     def in_flight(
         self, key: Key, term: int, offsets: Sequence[int], items: Sequence[Any] | None = None, position: int = -1
     ) -> None:
         """Records were polled; ``position`` is where the poll went on to, if it went past a gap."""
-        self._in_flight_queue.append(_InFlight(key, term, offsets, items, position))
+        self._queue.append(_InFlight(key, term, offsets, items, position))
 
     # For whoever is through with records.
 
     def done(self, key: Key, term: int, offsets: Iterable[int]) -> None:
-        self._committed_queue.append((key, term, offsets))
+        self._queue.append(_Ended(key, term, offsets))
 
     # For the owner.
 
     def run(self) -> list[Decision[Key]]:
-        """Read both queues and decide. A run that raised was the last: what is known cannot be trusted any more."""
+        """Read the queue and decide. A run that raised was the last: what is known cannot be trusted any more."""
         start = self._seconds()
-        self._guarded(self._read_queues)
+        self._guarded(self._read_queue)
         decisions = self._guarded(lambda: list(self._decide()))
         self._runs += 1
         self._last_run_s = self._seconds() - start
@@ -222,16 +228,16 @@ class OffsetCommitter(Generic[Key]):
     def published(self, decisions: Iterable[Decision[Key]]) -> None:
         """These are committed: saying the same again would be a repeat."""
         for decision in decisions:
-            stay = self._stays.get(decision.key)
-            if stay is not None and stay.frontier.term == decision.term:
-                stay.published = decision.offset, decision.metadata
+            assignment = self._assignments.get(decision.key)
+            if assignment is not None and assignment.frontier.term == decision.term:
+                assignment.published = decision.offset, decision.metadata
 
     def not_published(self, decisions: Iterable[Decision[Key]]) -> None:
         """These could not be committed: the next run says the state of these partitions again."""
         for decision in decisions:
-            stay = self._stays.get(decision.key)
-            if stay is not None and stay.frontier.term == decision.term:
-                stay.has_news = True
+            assignment = self._assignments.get(decision.key)
+            if assignment is not None and assignment.frontier.term == decision.term:
+                assignment.has_news = True
 
     @property
     def metadata_length(self) -> int:
@@ -243,12 +249,15 @@ class OffsetCommitter(Generic[Key]):
 
     def frontiers(self) -> dict[Key, Frontier[Any]]:
         """The frontiers with all that was reported."""
-        self._guarded(self._read_queues)
-        return {key: stay.frontier for key, stay in self._stays.items()}
+        self._guarded(self._read_queue)
+        return {key: assignment.frontier for key, assignment in self._assignments.items()}
 
     def committed(self) -> dict[Key, int]:
         """What the group has of each partition, as far as is known; -1 for nothing."""
-        return {key: -1 if stay.published is None else stay.published[0] for key, stay in self._stays.items()}
+        return {
+            key: -1 if assignment.published is None else assignment.published[0]
+            for key, assignment in self._assignments.items()
+        }
 
     def metrics(self) -> CommitterMetrics:
         return CommitterMetrics(
@@ -257,124 +266,116 @@ class OffsetCommitter(Generic[Key]):
             self._committed_count,
             self._obsolete_count,
             self._invalid_count,
-            len(self._in_flight_queue),
-            len(self._committed_queue),
-            sum(len(stay.frontier) for stay in self._stays.values()),
+            len(self._queue),
+            sum(len(assignment.frontier) for assignment in self._assignments.values()),
         )
 
     def _guarded(self, step: Callable[[], Result]) -> Result:
         if self._broken is not None:
-            raise BrokenPromise("the committer stopped because what it was told cannot be") from self._broken
+            raise InvariantViolation("the committer stopped: earlier reports contradicted each other") from self._broken
         try:
             return step()
         except BaseException as error:
-            # The queues are read already: going on would be guessing.
+            # The queue is read already: going on would be guessing.
             self._broken = error
             raise
 
-    def _read_queues(self) -> None:
-        ends = _drained(self._committed_queue)
-        for entry in _drained(self._in_flight_queue):
-            if isinstance(entry, _InFlight):
-                self._put_in_flight(entry)
-            elif isinstance(entry, _Assigned):
-                self._start(entry)
-            elif isinstance(entry, _Released):
-                self._release(entry)
+    def _read_queue(self) -> None:
+        # What other threads append meanwhile is for the next run, so that a run ends.
+        for _ in range(len(self._queue)):
+            report = self._queue.popleft()
+            if isinstance(report, _Ended):
+                self._end(report)
+            elif isinstance(report, _InFlight):
+                self._put_in_flight(report)
+            elif isinstance(report, _Assigned):
+                self._start(report)
+            elif isinstance(report, _Released):
+                self._release(report)
             else:
-                self._note_log(entry)
-        for key, term, offsets in ends:
-            self._end(key, term, offsets)
+                self._note_log(report)
 
     def _start(self, entry: _Assigned) -> None:
-        before = self._stays.get(entry.key)
+        before = self._assignments.get(entry.key)
         if before is not None and before.frontier.term >= entry.term:
-            raise BrokenPromise(
+            raise InvariantViolation(
                 f"{entry.key} was assigned in term {entry.term}, but term {before.frontier.term} had begun"
             )
-        self._stays[entry.key] = _Stay(entry)
+        self._assignments[entry.key] = _PartitionState(entry)
 
     def _release(self, entry: _Released) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is not None and stay.frontier.term == entry.term:
-            del self._stays[entry.key]
+        assignment = self._assignments.get(entry.key)
+        if assignment is not None and assignment.frontier.term == entry.term:
+            del self._assignments[entry.key]
 
     def _note_log(self, entry: _EpochsRead | _KnownCut) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is None or stay.frontier.term != entry.term:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
             return
         if isinstance(entry, _KnownCut):
-            stay.frontier.cut_known(entry.offset)
-            stay.has_news = True
+            assignment.frontier.cut_known(entry.offset)
+            assignment.has_news = True
         else:
             for offset, epoch in entry.steps:
-                stay.epochs.read(offset, epoch)
+                assignment.epochs.read(offset, epoch)
 
     def _put_in_flight(self, entry: _InFlight) -> None:
-        stay = self._stays.get(entry.key)
-        if stay is None or stay.frontier.term != entry.term:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
             self._obsolete_count += len(entry.offsets)
             return
-        frontier = stay.frontier
+        frontier = assignment.frontier
         frontier.take_all(entry.term, entry.offsets, entry.items)
         if self._at_once:
             self._committed_count += frontier.done_all(entry.term, entry.offsets)
         frontier.advance(entry.term, entry.position)
-        stay.has_news = True
+        assignment.has_news = True
         if self._whole_polls:
-            if stay.confirmed < 0 and entry.offsets:
-                stay.confirmed = entry.offsets[0]
-            stay.ends.append(frontier.position)
+            if assignment.confirmed < 0 and entry.offsets:
+                assignment.confirmed = entry.offsets[0]
+            assignment.ends.append(frontier.position)
 
-    def _end(self, key: Key, term: int, offsets: Iterable[int]) -> None:
-        stay = self._stays.get(key)
-        if stay is None or stay.frontier.term != term:
-            self._obsolete_count += sum(1 for _ in offsets)
+    def _end(self, entry: _Ended) -> None:
+        assignment = self._assignments.get(entry.key)
+        if assignment is None or assignment.frontier.term != entry.term:
+            self._obsolete_count += sum(1 for _ in entry.offsets)
             return
-        stay.has_news = True
+        assignment.has_news = True
         if not self._at_once:
-            self._committed_count += stay.frontier.done_all(term, offsets)
+            self._committed_count += assignment.frontier.done_all(entry.term, entry.offsets)
 
     def _decide(self) -> Iterator[Decision[Key]]:
-        for key, stay in self._stays.items():
-            frontier = stay.frontier
-            if not stay.has_news and not len(frontier):
+        for key, assignment in self._assignments.items():
+            frontier = assignment.frontier
+            if not assignment.has_news and not len(frontier):
                 continue
-            stay.has_news = False
-            offset = self._confirmed(stay) if self._whole_polls else frontier.frontier
+            assignment.has_news = False
+            offset = self._confirmed(assignment) if self._whole_polls else frontier.frontier
             if not 0 <= offset < LARGEST_LONG:
                 self._invalid_count += 1
                 continue
             metadata = ""
             if self._metadata_length and not self._whole_polls:
                 metadata = encode(offset, frontier.done_ahead(), self._metadata_length).text
-            is_repeat = stay.published == (offset, metadata)
-            yield Decision(key, frontier.term, offset, metadata, is_repeat, self._epoch(stay, offset, metadata))
+            is_repeat = assignment.published == (offset, metadata)
+            yield Decision(key, frontier.term, offset, metadata, is_repeat, self._epoch(assignment, offset, metadata))
 
     @staticmethod
-    def _epoch(stay: _Stay, offset: int, metadata: str) -> int:
-        epoch = stay.epochs.before(offset)
+    def _epoch(assignment: _PartitionState, offset: int, metadata: str) -> int:
+        epoch = assignment.epochs.before(offset)
         if epoch < 0:
             # Nothing was read below: a gap at the start of the log, which a truncation may reach into all the same.
-            epoch = stay.epochs.first
+            epoch = assignment.epochs.first
         if metadata:
-            epoch = max(epoch, stay.epochs.before(stay.frontier.position))
-            if stay.frontier.knows_beyond:
-                epoch = max(epoch, stay.known_epoch)
+            epoch = max(epoch, assignment.epochs.before(assignment.frontier.position))
+            if assignment.frontier.knows_beyond:
+                epoch = max(epoch, assignment.known_epoch)
         return epoch
 
     @staticmethod
-    def _confirmed(stay: _Stay) -> int:
+    def _confirmed(assignment: _PartitionState) -> int:
         """The end of the last poll that is over, together with all before it."""
-        frontier = stay.frontier.frontier
-        while stay.ends and stay.ends[0] <= frontier:
-            stay.confirmed = stay.ends.popleft()
-        return stay.confirmed
-
-
-Entry = TypeVar("Entry")
-
-
-def _drained(queue: deque[Entry]) -> list[Entry]:
-    """All that is in the queue now. What other threads append meanwhile is for the next run, so that a run ends."""
-    return [queue.popleft() for _ in range(len(queue))]
+        frontier = assignment.frontier.frontier
+        while assignment.ends and assignment.ends[0] <= frontier:
+            assignment.confirmed = assignment.ends.popleft()
+        return assignment.confirmed

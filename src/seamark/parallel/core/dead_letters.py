@@ -105,23 +105,23 @@ def encode(provenance: Provenance, headers: Headers) -> list[tuple[str, bytes | 
 
 def decode(headers: Headers) -> Provenance | None:
     """The provenance in a record's headers; None if there is none or it is not whole: the record is not ours."""
-    found = {
+    fields = {
         name.removeprefix(PREFIX): value.decode("utf-8", "replace")
         for name, value in headers
         if name.startswith(PREFIX) and value is not None
     }
     try:
         return Provenance(
-            TopicPartition(found["source-topic"], int(found["source-partition"])),
-            int(found["source-offset"]),
-            int(found["source-timestamp-ms"]),
-            found["group"],
-            int(found["attempts"]),
-            int(found["failed-at-ms"]),
-            found["error-type"],
-            found["error"],
-            found["stack"],
-            int(found.get("replays", "0")),
+            TopicPartition(fields["source-topic"], int(fields["source-partition"])),
+            int(fields["source-offset"]),
+            int(fields["source-timestamp-ms"]),
+            fields["group"],
+            int(fields["attempts"]),
+            int(fields["failed-at-ms"]),
+            fields["error-type"],
+            fields["error"],
+            fields["stack"],
+            int(fields.get("replays", "0")),
         )
     except (KeyError, ValueError):
         return None

@@ -17,29 +17,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seamark.parallel.core.actions import (
+from seamark.parallel.core.assignments import Assignments, AwaitingCommit
+from seamark.parallel.core.budget import Budget
+from seamark.parallel.core.commits import CommitTickets
+from seamark.parallel.core.committer import OffsetCommitter
+from seamark.parallel.core.frontier import InvariantViolation
+from seamark.parallel.core.intake import Intake
+from seamark.parallel.core.lanes import Lanes, Starts
+from seamark.parallel.core.outcomes import RecordOutcomes
+from seamark.parallel.core.ports import Committed, Polled, PolledColumns
+from seamark.parallel.core.stall import Stall, StallWatch
+from seamark.parallel.core.work import (
     Action,
+    Counters,
+    FailedCall,
+    InFlightRecord,
     PausePartitions,
+    RecordState,
     ResumePartitions,
     StartCall,
     Stopped,
     StopReason,
     WriteDeadLetter,
 )
-from seamark.parallel.core.budget import Budget
-from seamark.parallel.core.commit_tickets import CommitTickets
-from seamark.parallel.core.committer import OffsetCommitter
-from seamark.parallel.core.endings import Endings
-from seamark.parallel.core.frontier import BrokenPromise
-from seamark.parallel.core.intake import Intake
-from seamark.parallel.core.lanes import Lanes
-from seamark.parallel.core.ports import Committed, Polled, PolledColumns
-from seamark.parallel.core.stall import Stall, StallWatch
-from seamark.parallel.core.starts import Starts
-from seamark.parallel.core.stays import Stays
-from seamark.parallel.core.tally import Tally
-from seamark.parallel.core.withheld import Withheld
-from seamark.parallel.core.work import FailedCall, Where, Work
 from seamark.parallel.settings import DeadLetter, Retry, Settings
 from seamark.topic_partition import TopicPartition
 
@@ -68,7 +68,7 @@ class Engine:
         ``ahead`` calls are started beyond ``concurrency``, for a shell that keeps them until a handler is free.
         """
         self.settings = settings
-        self.tally = Tally()
+        self.counters = Counters()
         self._is_at_most_once = settings.delivery == "at_most_once"
         self._committer: OffsetCommitter[TopicPartition] = OffsetCommitter(
             metadata_length=settings.metadata_length,
@@ -81,27 +81,27 @@ class Engine:
         self.stall_watch = StallWatch(self._committer, self._lanes, settings.concurrency, now)
         self._starts = Starts(self._lanes, settings.batch)
         self._budget = Budget(settings.buffer_bytes, settings.buffer_records)
-        self._endings = Endings(
+        self._outcomes = RecordOutcomes(
             self._committer,
             self._lanes,
             self._budget,
-            self.tally,
+            self.counters,
             # A second attempt would be a second delivery.
             retry=Retry(attempts=1) if self._is_at_most_once else settings.retry,
             then=settings.then,
             chance=chance,
         )
-        self.stays = Stays(self._committer)
-        self.withheld = Withheld()
+        self.assignments = Assignments(self._committer)
+        self.awaiting_commit = AwaitingCommit()
         self._intake = Intake(
             settings,
-            self.stays,
+            self.assignments,
             self._committer,
             self._lanes,
-            self._endings,
+            self._outcomes,
             self._budget,
-            self.withheld,
-            self.tally,
+            self.awaiting_commit,
+            self.counters,
             drop_waiting=self._drop_waiting,
         )
         self.last_failure: FailedCall | None = None
@@ -111,21 +111,21 @@ class Engine:
     # What the group says.
 
     def assigned(self, committed: Mapping[TopicPartition, Committed], now: float) -> list[Action]:
-        for partition, found in committed.items():
-            self._end_stay(partition)
-            self.tally.foreign_metadata += self.stays.begin_from(partition, found)
+        for partition, offset in committed.items():
+            self._end_assignment(partition)
+            self.counters.foreign_metadata += self.assignments.begin_from(partition, offset)
             self._budget.assigned([partition])
         return self._step(now)
 
     def revoked(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
         """These are to go: start nothing more of them. When ``is_drained``, or the time is up, call ``release``."""
         for partition in partitions:
-            stay = self.stays.get(partition)
-            if stay is not None:
-                stay.is_draining = True
+            assignment = self.assignments.get(partition)
+            if assignment is not None:
+                assignment.is_draining = True
                 if self._is_at_most_once:
                     # What is committed already runs now or never.
-                    self._budget.give_back_works(self.withheld.drop(partition))
+                    self._budget.give_back_works(self.awaiting_commit.drop(partition))
                 else:
                     self._drop_waiting(partition)
         return self._step(now)
@@ -133,8 +133,8 @@ class Engine:
     def is_drained(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether nothing of these is running, being written, or committed and still to be run."""
         going = set(partitions)
-        busy = (*self._lanes.running(), *self._endings.dead_lettering)
-        if any(work.partition in going and self.stays.is_live(work) for work in busy):
+        busy = (*self._lanes.running(), *self._outcomes.dead_lettering)
+        if any(work.partition in going and self.assignments.is_live(work) for work in busy):
             return False
         return not self._is_at_most_once or not any(map(self._lanes.has_waiting, going))
 
@@ -143,13 +143,13 @@ class Engine:
         actions: list[Action] = []
         self._commit(now, actions, must_wait=True)
         for partition in partitions:
-            self._end_stay(partition)
+            self._end_assignment(partition)
         return actions + self._step(now)
 
     def lost(self, partitions: Iterable[TopicPartition], now: float) -> list[Action]:
         """These are somebody else's already: nothing is committed."""
         for partition in partitions:
-            self._end_stay(partition)
+            self._end_assignment(partition)
         return self._step(now)
 
     # What came and what became of it.
@@ -168,17 +168,17 @@ class Engine:
 
     def succeeded_all(self, calls: Sequence[StartCall], now: float) -> list[Action]:
         """As ``succeeded`` for each; a shell that reports what came together saves a step per call."""
-        over = Where.OVER
+        over = RecordState.OVER
         self.stall_watch.last_end = now
         # Partition by partition: a look-up for each record would cost as much as all the rest.
         for partition, works in self._lanes.end_calls(calls).items():
-            stay = self.stays.get(partition)
-            term = stay.term if stay is not None else None
-            done = [work for work in works if work.term == term and work.where is not over]
+            assignment = self.assignments.get(partition)
+            term = assignment.term if assignment is not None else None
+            done = [work for work in works if work.term == term and work.state is not over]
             if len(done) < len(works):
-                self.tally.late += sum(work.count for work in works if work.term != term)
+                self.counters.late += sum(work.count for work in works if work.term != term)
             if done:
-                self.tickets.ended(self._endings.done(done))
+                self.tickets.ended(self._outcomes.done(done))
             self._lanes.release(works)
             self._budget.give_back_all(partition, works)
         return self._step(now)
@@ -188,14 +188,14 @@ class Engine:
         letters: list[WriteDeadLetter] = []
         self.stall_watch.last_end = now
         self._lanes.hold(call.works)
-        self.tally.late += sum(work.count for work in call.works if not self.stays.is_live(work))
-        self.tally.failed += 1
+        self.counters.late += sum(work.count for work in call.works if not self.assignments.is_live(work))
+        self.counters.failed += 1
         staying = self._let_go(call.works, self._is_ours)
         count = sum(work.count for work in call.works)
         if any(work.offsets is not None for work in staying):
-            staying = self._intake.taken_apart(staying)
+            staying = self._intake.split_batch(staying)
         for work in staying:
-            work.where = Where.WAITING
+            work.state = RecordState.WAITING
             work.error = error
             work.alone = True
         if count > 1 and not self._is_at_most_once:
@@ -203,7 +203,7 @@ class Engine:
         else:
             self._judge(staying, error, now, letters)
         first = staying[0] if staying else call.works[0]
-        self.last_failure = FailedCall(first, count, first.where, first.attempts)
+        self.last_failure = FailedCall(first, count, first.state, first.attempts)
         return [*letters, *self._step(now)]
 
     def withdrawn(self, calls: Iterable[StartCall], now: float) -> list[Action]:
@@ -214,13 +214,17 @@ class Engine:
                 if work.error is None:
                     work.started = None
             self._lanes.retry(
-                self._let_go(call.works, lambda work: self.stays.may_run(work) and work.where is not Where.OVER)
+                self._let_go(
+                    call.works, lambda work: self.assignments.may_run(work) and work.state is not RecordState.OVER
+                )
             )
         return self._step(now)
 
-    def _let_go(self, works: Sequence[Work], stays: Callable[[Work], bool]) -> list[Work]:
-        """Of the records of a call that is over, those that stay; the others are let go, and their lanes opened."""
-        staying = [work for work in works if stays(work)]
+    def _let_go(
+        self, works: Sequence[InFlightRecord], is_kept: Callable[[InFlightRecord], bool]
+    ) -> list[InFlightRecord]:
+        """Of the records of a call that is over, those that are kept; the others are let go, and their lanes opened."""
+        staying = [work for work in works if is_kept(work)]
         if len(staying) < len(works):
             kept, kept_lanes = set(staying), {(work.partition, work.lane) for work in staying}
             going = [work for work in works if work not in kept]
@@ -228,24 +232,24 @@ class Engine:
             self._budget.give_back_works(going)
         return staying
 
-    def dead_letter_written(self, work: Work, error: BaseException | None, now: float) -> list[Action]:
-        self._stop_for(self._endings.written(work, error, is_live=self.stays.is_live(work)), now)
+    def dead_letter_written(self, work: InFlightRecord, error: BaseException | None, now: float) -> list[Action]:
+        self._stop_for(self._outcomes.written(work, error, is_live=self.assignments.is_live(work)), now)
         return self._step(now)
 
     def commit_finished(
         self, ticket: int, results: Mapping[TopicPartition, BaseException | None], now: float
     ) -> list[Action]:
         reason = self.tickets.finished(ticket, results, now)
-        accepted, refused = self.withheld.answered(ticket, results)
+        accepted, refused = self.awaiting_commit.answered(ticket, results)
         for work in accepted:
-            if self.stays.is_live(work):
+            if self.assignments.is_live(work):
                 self._lanes.add([work])
             else:
-                self.tally.lost += work.count
+                self.counters.lost += work.count
                 self._budget.give_back_works([work])
         for work in refused:
-            if self.stays.may_run(work):
-                self.withheld.wait_again(work)
+            if self.assignments.may_run(work):
+                self.awaiting_commit.wait_again(work)
             else:
                 self._budget.give_back_works([work])
         self._stop_for(reason, now)
@@ -263,14 +267,14 @@ class Engine:
 
     def skip(self, partition: TopicPartition, offset: int, now: float) -> list[Action]:
         """Let the frontier pass a record that holds it back; what its handler reports later is of no account."""
-        self._stop_for(self._endings.skip(self._endings.decidable(partition, offset, self.stays.is_live)), now)
+        self._stop_for(self._outcomes.skip(self._outcomes.decidable(partition, offset, self.assignments.is_live)), now)
         return self._step(now)
 
     def dead_letter(self, partition: TopicPartition, offset: int, now: float, topic: str | None = None) -> list[Action]:
         """Write the record to the dead-letter topic, then let the frontier pass it."""
-        work = self._endings.decidable(partition, offset, self.stays.is_live)
+        work = self._outcomes.decidable(partition, offset, self.assignments.is_live)
         policy = self.settings.then if isinstance(self.settings.then, DeadLetter) else DeadLetter()
-        return [self._endings.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
+        return [self._outcomes.send(work, topic or policy.topic_for(partition.topic)), *self._step(now)]
 
     def stalls(self, now: float, after: float | None = None) -> list[Stall]:
         """What has held partitions back for ``after`` seconds, or for the stall limit; to be asked now and then."""
@@ -295,65 +299,69 @@ class Engine:
         return self._lanes
 
     @property
-    def endings(self) -> Endings:
-        return self._endings
+    def outcomes(self) -> RecordOutcomes:
+        return self._outcomes
 
     @property
     def committer(self) -> OffsetCommitter[TopicPartition]:
         return self._committer
 
-    def held(self, partition: TopicPartition) -> set[Work]:
+    def held(self, partition: TopicPartition) -> set[InFlightRecord]:
         """All of the partition that runs, waits for its turn or is kept for a decision, and is not over."""
-        held = (*self._lanes.held(partition), *self._endings.held(partition))
-        return {work for work in held if self.stays.is_live(work) and work.where is not Where.OVER}
+        held = (*self._lanes.held(partition), *self._outcomes.held(partition))
+        return {work for work in held if self.assignments.is_live(work) and work.state is not RecordState.OVER}
 
     def next_at(self) -> float:
         """When ``tick`` has something to do at the latest."""
         stopping = self._stopping
         times = [self.tickets.next_at(), None if stopping is None else stopping.deadline]
         if stopping is None:
-            times.append(self._endings.retries.next_at())
+            times.append(self._outcomes.retries.next_at())
         if stopping is None or self._is_at_most_once:
             times.append(self._starts.next_at())
         return min(time for time in times if time is not None)
 
-    # Stays.
+    # Assignments.
 
-    def _end_stay(self, partition: TopicPartition) -> None:
-        if self.stays.get(partition) is not None:
+    def _end_assignment(self, partition: TopicPartition) -> None:
+        if self.assignments.get(partition) is not None:
             if self._is_at_most_once:
-                dropped = (work for work in self.held(partition) if work.where in (Where.WAITING, Where.PARKED))
-                self.tally.lost += sum(work.count for work in dropped)
+                dropped = (
+                    work for work in self.held(partition) if work.state in (RecordState.WAITING, RecordState.PARKED)
+                )
+                self.counters.lost += sum(work.count for work in dropped)
             self._drop_waiting(partition)
-            self.stays.end(partition)
+            self.assignments.end(partition)
             self._budget.released([partition])
 
     def _drop_waiting(self, partition: TopicPartition, since: int = 0) -> None:
         """Forget what is not running of the partition; it stays in flight, so it is not committed."""
         self._budget.give_back_works(self._lanes.drop(partition, since))
-        held = self._endings.drop(partition, since)
+        held = self._outcomes.drop(partition, since)
         if since:
             self._lanes.release(held)
-            self._endings.release_orphans(partition, since)
+            self._outcomes.release_orphans(partition, since)
         self._budget.give_back_works(held)
-        self._budget.give_back_works(self.withheld.drop(partition, since))
+        self._budget.give_back_works(self.awaiting_commit.drop(partition, since))
 
     # Ends.
 
-    def _is_ours(self, work: Work) -> bool:
-        if work.where is Where.OVER:
+    def _is_ours(self, work: InFlightRecord) -> bool:
+        if work.state is RecordState.OVER:
             return False
         # At most once nobody else will run it, so what becomes of it is decided here to the end.
-        return self.stays.is_live(work) if self._is_at_most_once else self.stays.may_run(work)
+        return self.assignments.is_live(work) if self._is_at_most_once else self.assignments.may_run(work)
 
-    def _judge(self, works: Sequence[Work], error: BaseException, now: float, letters: list[WriteDeadLetter]) -> None:
+    def _judge(
+        self, works: Sequence[InFlightRecord], error: BaseException, now: float, letters: list[WriteDeadLetter]
+    ) -> None:
         # Of records that shared a call and a lane the last keeps the lane closed; the lane must be opened only once.
         holders = {(work.partition, work.lane): work for work in works}
         for work in works:
             if holders[work.partition, work.lane] is not work:
                 work.lane = None
             work.attempts += 1
-            self._stop_for(self._endings.judge(work, error, now, letters), now)
+            self._stop_for(self._outcomes.judge(work, error, now, letters), now)
 
     # Each step.
 
@@ -374,7 +382,7 @@ class Engine:
         if self._is_over:
             return actions
         if self._stopping is None:
-            for work in self._endings.retries.take_due(now):
+            for work in self._outcomes.retries.take_due(now):
                 self._lanes.retry([work])
             changes = self._budget.changes()
             if changes.pause:
@@ -383,36 +391,36 @@ class Engine:
                 actions.append(ResumePartitions(changes.resume))
         if self._stopping is None or self._is_at_most_once:
             actions += self._starts.calls(now)
-        if self.tickets.is_due(now) or (self.withheld and self.tickets.may_hurry):
+        if self.tickets.is_due(now) or (self.awaiting_commit and self.tickets.may_hurry):
             self._commit(now, actions)
         if self._stopping is not None:
             self._finish_stop(self._stopping, now, actions)
         return actions
 
     def _commit(self, now: float, actions: list[Action], *, must_wait: bool = False) -> int | None:
-        withheld: list[Work] = []
+        covered: list[InFlightRecord] = []
         if self._stopping is None:
-            polls, withheld = self.withheld.take()
+            polls, covered = self.awaiting_commit.take()
             for poll in polls:
                 self._committer.in_flight(poll.partition, poll.term, poll.offsets, None, poll.position)
         try:
             action = self.tickets.make(now, must_wait=must_wait or self.settings.commit.sync)
-        except BrokenPromise as broken:
+        except InvariantViolation as broken:
             # Nothing that is known can be trusted, so nothing more is committed.
             self._is_over = True
-            actions.append(Stopped(f"the committer cannot go on: {broken}", broken))
+            actions.append(Stopped(f"the committer cannot continue: {broken}", broken))
             return None
         if action is None:
             # All that was polled is committed already.
-            self._lanes.add(withheld)
+            self._lanes.add(covered)
             return None
-        self.withheld.sent(action.ticket, withheld)
+        self.awaiting_commit.sent(action.ticket, covered)
         actions.append(action)
         return action.ticket
 
     def _is_busy(self) -> bool:
         """Whether a stop waits for something; at most once, also for what is committed and not yet run."""
-        if self._lanes.calls or self._endings.dead_lettering:
+        if self._lanes.calls or self._outcomes.dead_lettering:
             return True
         return self._is_at_most_once and (self.tickets.is_under_way or self._lanes.ready_count > 0)
 

@@ -24,7 +24,7 @@ MAX_RANGES = 32_768
 _WALKS = 2_048
 
 
-class BrokenPromise(SeamarkError):
+class InvariantViolation(SeamarkError):
     """The frontier was told something that cannot be; whoever told it must not commit any more."""
 
 
@@ -47,9 +47,10 @@ class Frontier(Generic[Item]):
     such a map, read from the commit that this term started from: its offsets are not run again, and what it says
     beyond the position is handed on to the next commit until the position gets there.
 
-    **Terms.** A term is one stay of the partition with us. Each call names the term under which the record was polled.
-    A record or result of another term is counted in ``late`` and changes nothing. Going back to an earlier offset (a
-    seek, a truncated log) starts a new term, so the results of the first pass cannot be taken for those of the second.
+    **Terms.** A term is one assignment of the partition to us. Each call names the term under which the record was
+    polled. A record or result of another term is counted in ``late`` and changes nothing. Going back to an earlier
+    offset (a seek, a truncated log) starts a new term, so the results of the first pass cannot be taken for those of
+    the second.
 
     >>> frontier = Frontier(term=1, position=5)
     >>> [frontier.take(1, offset) for offset in (5, 6, 7, 9)]       # 8 is a transaction's marker, nobody polls it
@@ -159,7 +160,7 @@ class Frontier(Generic[Item]):
     def rewind(self, term: int, position: int, known_done: DoneAhead | None = None) -> None:
         """Start over at ``position`` in a newer ``term``: what is in flight is forgotten and its results are late."""
         if term <= self.term:
-            raise BrokenPromise(f"term {term} does not follow term {self.term}")
+            raise InvariantViolation(f"term {term} does not follow term {self.term}")
         self._start(term, position, known_done)
 
     def cut_known(self, offset: int) -> None:
@@ -245,13 +246,13 @@ class Frontier(Generic[Item]):
             self._know(None)
         return False
 
-    def _done_before_polled(self, offset: int) -> BrokenPromise:
-        return BrokenPromise(
+    def _done_before_polled(self, offset: int) -> InvariantViolation:
+        return InvariantViolation(
             f"offset {offset} is reported done, but the partition was polled only up to {self.position}"
         )
 
-    def _polled_backwards(self, offset: int) -> BrokenPromise:
-        return BrokenPromise(
+    def _polled_backwards(self, offset: int) -> InvariantViolation:
+        return InvariantViolation(
             f"offset {offset} was polled in term {self.term} after the position had reached {self.position}: "
             "going back needs a new term"
         )

@@ -27,7 +27,7 @@ class WorkNotDone(UsageError):
 
 def is_async(handler: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: also of objects with an async ``__call__`` and of partials."""
-    return any(inspect.iscoroutinefunction(each) for each in _called(handler))
+    return any(inspect.iscoroutinefunction(called) for called in _called(handler))
 
 
 def never_runs(function: Callable[..., Any]) -> str | None:
@@ -36,9 +36,9 @@ def never_runs(function: Callable[..., Any]) -> str | None:
     A decorator that hides a generator function behind a plain one may run it to its end; if it does not, the answer
     tells.
     """
-    if any(inspect.isasyncgenfunction(each) for each in _called(function)):
+    if any(inspect.isasyncgenfunction(called) for called in _called(function)):
         return "is an async generator function: calling it runs nothing; leave out its yield"
-    if any(inspect.isgeneratorfunction(each) for each in _called(function)):
+    if any(inspect.isgeneratorfunction(called) for called in _called(function)):
         return "is a generator function: calling it runs nothing; leave out its yield"
     return None
 
@@ -76,7 +76,7 @@ def check_answer(answer: object) -> None:
         )
         raise WorkNotDone(text)
     if isinstance(answer, Iterator) and any(
-        each.__module__ in _LAZY and issubclass(each, Iterator) for each in kind.__mro__
+        ancestor.__module__ in _LAZY and issubclass(ancestor, Iterator) for ancestor in kind.__mro__
     ):
         text = f"the handler returned an object of type {kind.__name__} that nobody iterates over, so that its work is"
         raise WorkNotDone(f"{text} not done: go through it in the handler, by a for loop or list(…)")

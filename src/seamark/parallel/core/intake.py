@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
+from seamark.parallel.core.assignments import Assignment, Assignments, AwaitingCommit, PollAwaitingCommit
 from seamark.parallel.core.budget import Budget, record_size
 from seamark.parallel.core.committer import OffsetCommitter
-from seamark.parallel.core.endings import Endings
-from seamark.parallel.core.lanes import Lanes
-from seamark.parallel.core.order import lane_of
+from seamark.parallel.core.lanes import Lanes, lane_of
+from seamark.parallel.core.outcomes import RecordOutcomes
 from seamark.parallel.core.ports import Message, Polled, PolledColumns
 from seamark.parallel.core.read_epochs import Step, steps_of
-from seamark.parallel.core.stays import Stay, Stays
-from seamark.parallel.core.tally import Tally
-from seamark.parallel.core.withheld import Withheld, WithheldPoll
-from seamark.parallel.core.work import Piece, Where, Work
+from seamark.parallel.core.work import ColumnSlice, Counters, InFlightRecord, RecordState
 from seamark.parallel.settings import Order, Settings
 from seamark.readable_log import readable_logger
 from seamark.topic_partition import TopicPartition
@@ -33,23 +30,23 @@ class Intake:
     def __init__(
         self,
         settings: Settings,
-        stays: Stays,
+        assignments: Assignments,
         committer: OffsetCommitter[TopicPartition],
         lanes: Lanes,
-        endings: Endings,
+        outcomes: RecordOutcomes,
         budget: Budget,
-        withheld: Withheld,
-        tally: Tally,
+        awaiting_commit: AwaitingCommit,
+        counters: Counters,
         *,
         drop_waiting: Callable[[TopicPartition, int], None],
     ) -> None:
-        self._stays = stays
+        self._assignments = assignments
         self._committer = committer
         self._lanes = lanes
-        self._endings = endings
+        self._outcomes = outcomes
         self._budget = budget
-        self._withheld = withheld
-        self._tally = tally
+        self._awaiting_commit = awaiting_commit
+        self._counters = counters
         self._drop_waiting = drop_waiting
         self._is_at_most_once = settings.delivery == "at_most_once"
         self._lane_of = lane_of(settings.order)
@@ -60,80 +57,82 @@ class Intake:
 
     def records(self, polled: Polled, now: float) -> None:
         records = polled.records
-        stay = self._ready_stay(polled.partition, len(records), records[0].offset if records else None)
-        if stay is None:
+        assignment = self._ready_assignment(polled.partition, len(records), records[0].offset if records else None)
+        if assignment is None:
             return
         offsets = [record.offset for record in records]
         if records:
-            self._look_at_epochs(polled.partition, stay, steps_of(records))
+            self._look_at_epochs(polled.partition, assignment, steps_of(records))
         else:
-            self._look_at_gap(polled, stay)
-        known = stay.known_done
+            self._look_at_gap(polled, assignment)
+        known = assignment.known_done
         if known is None:
-            works = self._works_of(stay, polled.partition, records, offsets, now)
+            works = self._works_of(assignment, polled.partition, records, offsets, now)
         else:
             left = [record for record in records if record.offset not in known]
-            works = self._works_of(stay, polled.partition, left, [record.offset for record in left], now)
+            works = self._works_of(assignment, polled.partition, left, [record.offset for record in left], now)
         items: list[Any] = works
         if len(works) < len(offsets):
             by_offset = {work.offset: work for work in works}
             items = [by_offset.get(offset) for offset in offsets]
-        self._put(stay, polled.partition, offsets, items, works, polled.position)
+        self._put(assignment, polled.partition, offsets, items, works, polled.position)
 
     def columns(self, columns: PolledColumns, now: float) -> None:
-        from seamark.parallel.core.columns import pieces_of, without_known
+        from seamark.parallel.core.columns import slices_of, without_known
 
         offsets = columns.offsets
-        stay = self._ready_stay(columns.partition, len(offsets), offsets[0] if offsets else None)
-        if stay is None:
+        assignment = self._ready_assignment(columns.partition, len(offsets), offsets[0] if offsets else None)
+        if assignment is None:
             return
         if offsets:
-            self._look_at_epochs(columns.partition, stay, [(offsets[0], columns.leader_epoch)])
+            self._look_at_epochs(columns.partition, assignment, [(offsets[0], columns.leader_epoch)])
         else:
-            self._look_at_gap(columns, stay)
+            self._look_at_gap(columns, assignment)
         # Order.PARTITION or NONE: neither looks at a key.
-        works = pieces_of(without_known(columns, stay.known_done), stay.term, self._call_size, self._lane_of(None), now)
+        works = slices_of(
+            without_known(columns, assignment.known_done), assignment.term, self._call_size, self._lane_of(None), now
+        )
         kept = sum(work.count for work in works)
         self._budget.hold(columns.partition, sum(work.size_bytes for work in works), kept)
         items: Iterable[Any] = chain.from_iterable(repeat(work, work.count) for work in works)
         if kept < len(offsets):
             by_offset = {offset: work for work in works for offset in work.offsets or ()}
             items = [by_offset.get(offset) for offset in offsets]
-        self._put(stay, columns.partition, offsets, list(items), works, columns.position)
+        self._put(assignment, columns.partition, offsets, list(items), works, columns.position)
 
-    def taken_apart(self, works: Iterable[Work]) -> list[Work]:
+    def split_batch(self, works: Iterable[InFlightRecord]) -> list[InFlightRecord]:
         """The works with those of columns replaced by one for each record, also among those in flight."""
-        from seamark.parallel.core.columns import taken_apart
+        from seamark.parallel.core.columns import split_batch
 
-        found: list[Work] = []
+        records: list[InFlightRecord] = []
         frontiers = self._committer.frontiers()
         for work in works:
-            singles = [work] if work.offsets is None else taken_apart(work)
-            found += singles
+            singles = [work] if work.offsets is None else split_batch(work)
+            records += singles
             frontier = frontiers.get(work.partition)
             if frontier is not None and frontier.term == work.term:
                 frontier.replace_items({single.offset: single for single in singles})
-        return found
+        return records
 
-    def _ready_stay(self, partition: TopicPartition, count: int, first: int | None) -> Stay | None:
-        stay = self._stays.get(partition)
-        if stay is None or stay.is_draining or self.is_closed:
-            self._tally.unowned += count
+    def _ready_assignment(self, partition: TopicPartition, count: int, first: int | None) -> Assignment | None:
+        assignment = self._assignments.get(partition)
+        if assignment is None or assignment.is_draining or self.is_closed:
+            self._counters.unowned += count
             return None
-        if first is not None and first < stay.position:
-            return self._start_over(partition, stay, first)
-        return stay
+        if first is not None and first < assignment.position:
+            return self._start_over(partition, assignment, first)
+        return assignment
 
-    def _look_at_epochs(self, partition: TopicPartition, stay: Stay, steps: Sequence[Step]) -> None:
+    def _look_at_epochs(self, partition: TopicPartition, assignment: Assignment, steps: Sequence[Step]) -> None:
         """What an earlier commit's map says is done was written up to that commit's leader epoch.
 
         A record of a later epoch that stands where the map says done, or before, has replaced what was done.
         """
-        self._stays.read_epochs(partition, stay, steps)
-        if stay.known_done is None or stay.known_epoch < 0 or steps[-1][1] <= stay.known_epoch:
+        self._assignments.read_epochs(partition, assignment, steps)
+        if assignment.known_done is None or assignment.known_epoch < 0 or steps[-1][1] <= assignment.known_epoch:
             return
-        offset, epoch = next(step for step in steps if step[1] > stay.known_epoch)
-        dropped = self._stays.cut_known(partition, stay, offset)
+        offset, epoch = next(step for step in steps if step[1] > assignment.known_epoch)
+        dropped = self._assignments.cut_known(partition, assignment, offset)
         if dropped:
             _log.warning(
                 "The log of %s was truncated at offset %d or below: what is there now is of leader epoch %d, the "
@@ -142,16 +141,16 @@ class Intake:
                 partition,
                 offset,
                 epoch,
-                stay.known_epoch,
+                assignment.known_epoch,
                 dropped,
             )
 
-    def _look_at_gap(self, polled: Polled | PolledColumns, stay: Stay) -> None:
+    def _look_at_gap(self, polled: Polled | PolledColumns, assignment: Assignment) -> None:
         """The position went on over what nobody is shown: a truncation may reach into that as well."""
-        if polled.position > stay.position:
-            self._look_at_epochs(polled.partition, stay, [(polled.position - 1, polled.leader_epoch)])
+        if polled.position > assignment.position:
+            self._look_at_epochs(polled.partition, assignment, [(polled.position - 1, polled.leader_epoch)])
 
-    def _start_over(self, partition: TopicPartition, before: Stay, position: int) -> Stay:
+    def _start_over(self, partition: TopicPartition, before: Assignment, position: int) -> Assignment:
         """The partition is read from an earlier offset: a seek, or a log that was cut.
 
         What was polled from there on comes again. What stands below does not: it goes on in the new term.
@@ -167,34 +166,36 @@ class Intake:
         self._drop_waiting(partition, position)
         below = [
             work
-            for work in (*self._lanes.held(partition), *self._endings.held(partition))
+            for work in (*self._lanes.held(partition), *self._outcomes.held(partition))
             if work.term == term and work.offset < position
         ]
         # A record that was given up while it runs is in flight no more.
-        kept = {work.offset: work for work in below if work.where is not Where.OVER}
+        kept = {work.offset: work for work in below if work.state is not RecordState.OVER}
         for work in kept.values():
-            self._cut(work, position, is_in_lane=work.where is Where.WAITING)
+            self._cut(work, position, is_in_lane=work.state is RecordState.WAITING)
         # At most once these are committed, so for the group they are over: a commit must not go back to them.
         in_flight = {} if self._is_at_most_once else kept
         offsets = sorted(chain.from_iterable(work.offsets or (work.offset,) for work in in_flight.values()))
-        start = min((*offsets, *self._withheld.offsets(partition), position))
-        stay = self._stays.begin(partition, start, epochs=before.epochs.below(position))
-        withheld = [work for work in self._withheld.renew(partition, stay.term) if work.term == term]
-        for work in withheld:
+        start = min((*offsets, *self._awaiting_commit.offsets(partition), position))
+        assignment = self._assignments.begin(partition, start, epochs=before.epochs.below(position))
+        waiting = [work for work in self._awaiting_commit.renew(partition, assignment.term) if work.term == term]
+        for work in waiting:
             if work.offset < position:
                 self._cut(work, position, is_in_lane=False)
-        for work in chain(below, withheld):
+        for work in chain(below, waiting):
             if work.offset < position:
-                work.term = stay.term
+                work.term = assignment.term
         if not self._is_at_most_once:
             items = {offset: work for work in kept.values() for offset in work.offsets or (work.offset,)}
-            self._committer.in_flight(partition, stay.term, offsets, [items[offset] for offset in offsets], position)
-        stay.position = position
-        return stay
+            self._committer.in_flight(
+                partition, assignment.term, offsets, [items[offset] for offset in offsets], position
+            )
+        assignment.position = position
+        return assignment
 
-    def _cut(self, work: Work, position: int, *, is_in_lane: bool) -> None:
+    def _cut(self, work: InFlightRecord, position: int, *, is_in_lane: bool) -> None:
         """Rows of columns from the position on come again, so they are no longer this work's."""
-        if not isinstance(work, Piece) or work.offsets[-1] < position:
+        if not isinstance(work, ColumnSlice) or work.offsets[-1] < position:
             return
         kept = bisect_left(work.offsets, position)
         gone = work.count - kept
@@ -207,28 +208,33 @@ class Intake:
 
     def _put(
         self,
-        stay: Stay,
+        assignment: Assignment,
         partition: TopicPartition,
         offsets: list[int],
         items: list[Any],
-        works: Sequence[Work],
+        works: Sequence[InFlightRecord],
         position: int,
     ) -> None:
-        if not offsets and position <= stay.position:
+        if not offsets and position <= assignment.position:
             return
         # In flight before anything can run (H17).
         if self._is_at_most_once:
-            self._withheld.add(WithheldPoll(partition, stay.term, offsets, position, list(works)))
+            self._awaiting_commit.add(PollAwaitingCommit(partition, assignment.term, offsets, position, list(works)))
         else:
-            self._committer.in_flight(partition, stay.term, offsets, items, position)
+            self._committer.in_flight(partition, assignment.term, offsets, items, position)
             self._lanes.add(works)
-        stay.position = max(offsets[-1] + 1, position) if offsets else position
-        self._tally.polled += len(offsets)
-        self._tally.spared += items.count(None)
+        assignment.position = max(offsets[-1] + 1, position) if offsets else position
+        self._counters.polled += len(offsets)
+        self._counters.spared += items.count(None)
 
     def _works_of(
-        self, stay: Stay, partition: TopicPartition, records: Sequence[Message], offsets: list[int], now: float
-    ) -> list[Work]:
+        self,
+        assignment: Assignment,
+        partition: TopicPartition,
+        records: Sequence[Message],
+        offsets: list[int],
+        now: float,
+    ) -> list[InFlightRecord]:
         if not records:
             return []
         lane_of_key = self._lane_of
@@ -238,6 +244,8 @@ class Intake:
             lanes = [lane_of_key(record.key) for record in records]
         sizes = list(map(record_size, records))
         # One loop in compiled code: this is most of what a record costs here.
-        works = list(map(Work, repeat(partition), repeat(stay.term), offsets, records, lanes, sizes, repeat(now)))
+        works = list(
+            map(InFlightRecord, repeat(partition), repeat(assignment.term), offsets, records, lanes, sizes, repeat(now))
+        )
         self._budget.hold(partition, sum(sizes), len(works))
         return works

@@ -1,4 +1,4 @@
-"""Which leader epochs wrote the records that were read of a partition, in one stay.
+"""Which leader epochs wrote the records that were read of a partition, in one assignment.
 
 Every leader of a partition has an epoch, larger than those before it. A commit names one, so that after an unclean
 election, which truncates the log, the next owner learns from the new leader that what was committed is gone. Epochs

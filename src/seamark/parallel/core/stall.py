@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from seamark.counts import counted
 from seamark.parallel.core.committer import OffsetCommitter
 from seamark.parallel.core.lanes import Lanes
-from seamark.parallel.core.work import Where, Work
+from seamark.parallel.core.work import InFlightRecord, RecordState
 from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
 
@@ -40,7 +40,7 @@ class Stall(NamedTuple):
     key: Any
     age: float
     attempts: int
-    where: Where
+    state: RecordState
     waiting: int
     error: str | None = None
 
@@ -50,7 +50,7 @@ class Stall(NamedTuple):
         last = f", last error {self.error}" if self.error else ""
         return readable(
             f"{self.partition} is held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
-            f"{self.where.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
+            f"{self.state.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
         )
 
 
@@ -72,17 +72,19 @@ class StallWatch:
         # When a handler call last ended.
         self.last_end = now
         # Whether a handler is at work on a record of a call that is under way; a shell that queues calls knows better.
-        self.has_begun: Callable[[Work], bool] = lambda work: True  # noqa: ARG005 - a shell without a queue
+        self.has_begun: Callable[[InFlightRecord], bool] = lambda work: True  # noqa: ARG005 - a shell without a queue
 
     def holding(self, now: float, after: float = 0.0) -> list[Stall]:
         """The records that have held their partitions back for ``after`` seconds or longer; the longest first."""
         before, self._held = self._held, {}
         stalls = []
         for partition, frontier in self._committer.frontiers().items():
-            work: Work | None = frontier.first
+            work: InFlightRecord | None = frontier.first
             if work is None:
                 continue
-            is_waiting = work.where is Where.WAITING or (work.where is Where.RUNNING and not self.has_begun(work))
+            is_waiting = work.state is RecordState.WAITING or (
+                work.state is RecordState.RUNNING and not self.has_begun(work)
+            )
             is_untried = is_waiting and work.error is None
             since = self._counts_from(work, now) if is_untried else work.begun
             last = before.get(partition)
@@ -92,19 +94,19 @@ class StallWatch:
                 since = max(since, last.since if is_same else now)
             self._held[partition] = _Held(work.term, work.offset, since, is_untried)
             if now - since >= after:
-                where = Where.WAITING if is_waiting else work.where
-                stalls.append(_stall(work, now - since, where, frontier.position - work.offset - 1))
+                state = RecordState.WAITING if is_waiting else work.state
+                stalls.append(_stall(work, now - since, state, frontier.position - work.offset - 1))
         return sorted(stalls, key=lambda stall: -stall.age)
 
-    def _counts_from(self, work: Work, now: float) -> float:
+    def _counts_from(self, work: InFlightRecord, now: float) -> float:
         """For a record that no handler has begun."""
         if self._is_behind_a_call(work):
             return work.since
         return max(work.since, self.last_end) if self._lanes.calls >= self._concurrency else now
 
-    def _is_behind_a_call(self, work: Work) -> bool:
+    def _is_behind_a_call(self, work: InFlightRecord) -> bool:
         """Whether a call under way has the record's key: one of an earlier record that was given up, or is late."""
-        if work.lane is None or work.where is not Where.WAITING:
+        if work.lane is None or work.state is not RecordState.WAITING:
             return False
         return any(
             other.lane == work.lane and other.partition == work.partition and other is not work
@@ -112,7 +114,7 @@ class StallWatch:
         )
 
 
-def _stall(work: Work, age: float, where: Where, waiting: int) -> Stall:
+def _stall(work: InFlightRecord, age: float, state: RecordState, waiting: int) -> Stall:
     error = f"{type(work.error).__name__}: {work.error}" if work.error is not None else None
     key = getattr(work.record, "key", None)
-    return Stall(work.partition, work.offset, key, age, work.attempts, where, waiting, error)
+    return Stall(work.partition, work.offset, key, age, work.attempts, state, waiting, error)

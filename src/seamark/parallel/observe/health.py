@@ -25,23 +25,23 @@ from seamark.prometheus_text import CONTENT_TYPE
 
 
 class HasStatus(Protocol):
-    """A parallel consumer, as far as watching it needs one."""
+    """A parallel consumer, blocking or awaitable, as far as watching it from another thread needs one."""
 
-    def status(self) -> Status: ...
+    def blocking_status(self) -> Status: ...
 
 
 def complaints(status: Status, *, max_stall: float, max_commit_failing: float) -> list[str]:
     """Why a restart is called for; empty while all is well."""
-    found = []
+    reasons = []
     if status.state is State.FAILED:
-        found.append(f"the consumer stopped: {status.reason or status.last_error}")
+        reasons.append(f"the consumer stopped: {status.reason or status.last_error}")
     if status.state is State.STOPPED:
-        found.append("the consumer was stopped")
-    found += [str(each) for each in status.holding if each.stall.age > max_stall]
+        reasons.append("the consumer was stopped")
+    reasons += [str(held) for held in status.holding if held.stall.age > max_stall]
     if status.commits.failing_for > max_commit_failing:
         error = status.commits.last_error
-        found.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
-    return found
+        reasons.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
+    return reasons
 
 
 def degradations(status: Status) -> list[str]:
@@ -49,7 +49,7 @@ def degradations(status: Status) -> list[str]:
 
     No reason for a restart: the batch would be met again, and whoever wrote it would stop all other partitions.
     """
-    return [str(each) for each in status.set_aside]
+    return [str(partition) for partition in status.set_aside]
 
 
 def unready(status: Status) -> str | None:
@@ -114,7 +114,7 @@ class HealthServer:
         if path not in ("/healthz", "/readyz", "/metrics"):
             return Page("there are /healthz, /readyz and /metrics\n", HTTPStatus.NOT_FOUND)
         try:
-            status = self._consumer.status()
+            status = self._consumer.blocking_status()
         except SeamarkError as error:
             return Page(f"{error}\n", HTTPStatus.SERVICE_UNAVAILABLE)
         if path == "/metrics":

@@ -59,13 +59,17 @@ def _gauges(status: Status) -> Iterator[str]:
 
 def _partitions(status: Status) -> Iterator[str]:
     for name, meaning, samples in (
-        ("position", "The next offset to be polled.", _known(status, lambda each: each.position)),
-        ("frontier", "The first offset that is not safely done.", _known(status, lambda each: each.frontier)),
-        ("committed", "The offset that the group has.", _known(status, lambda each: each.committed)),
-        ("log_end", "Where the log ended when it was last read.", _known(status, lambda each: each.log_end)),
+        ("position", "The next offset to be polled.", _known(status, lambda partition: partition.position)),
+        ("frontier", "The first offset that is not safely done.", _known(status, lambda partition: partition.frontier)),
+        ("committed", "The offset that the group has.", _known(status, lambda partition: partition.committed)),
+        ("log_end", "Where the log ended when it was last read.", _known(status, lambda partition: partition.log_end)),
         ("lag_records", "Offsets between what is safely done and the end of the log.", _known(status, lag_of)),
-        ("partition_in_flight", "Records in flight.", _known(status, lambda each: each.in_flight)),
-        ("partition_paused", "1 while fetching waits for room.", _known(status, lambda each: int(each.is_paused))),
+        ("partition_in_flight", "Records in flight.", _known(status, lambda partition: partition.in_flight)),
+        (
+            "partition_paused",
+            "1 while fetching waits for room.",
+            _known(status, lambda partition: int(partition.is_paused)),
+        ),
     ):
         yield _family(name, "gauge", meaning, samples)
 
@@ -100,10 +104,10 @@ def _stalls(status: Status) -> Iterator[str]:
         [({"group": status.group}, len(status.stalls))],
     )
     ages, offsets = [], []
-    for each in status.holding:
-        labels = _labels(status, each.stall.partition.topic, each.stall.partition.partition)
-        ages.append((labels, round(each.stall.age, 3)))
-        offsets.append((labels, each.stall.offset))
+    for held in status.holding:
+        labels = _labels(status, held.stall.partition.topic, held.stall.partition.partition)
+        ages.append((labels, round(held.stall.age, 3)))
+        offsets.append((labels, held.stall.offset))
     yield _family("stall_seconds", "gauge", "How long the record at the frontier has held it back.", ages)
     yield _family("stall_offset", "gauge", "Offset of the record at the frontier.", offsets)
 
@@ -112,7 +116,7 @@ def _set_aside(status: Status) -> Iterator[str]:
     meaning = "Partitions that are not read on, because their next batch cannot be read."
     yield _family("set_aside_partitions", "gauge", meaning, [({"group": status.group}, len(status.set_aside))])
     offsets = [
-        (_labels(status, each.partition.topic, each.partition.partition), each.offset) for each in status.set_aside
+        (_labels(status, aside.partition.topic, aside.partition.partition), aside.offset) for aside in status.set_aside
     ]
     yield _family("set_aside_offset", "gauge", "Where the batch begins that cannot be read.", offsets)
 
@@ -120,8 +124,8 @@ def _set_aside(status: Status) -> Iterator[str]:
 def _known(status: Status, figure: Callable[[PartitionStatus], int]) -> list[tuple[dict[str, object], float]]:
     """One sample for each partition of which the figure is known."""
     samples: list[tuple[dict[str, object], float]] = []
-    for partition, each in status.partitions.items():
-        value = figure(each)
+    for partition, known in status.partitions.items():
+        value = figure(known)
         if value >= 0:
             samples.append((_labels(status, partition.topic, partition.partition), value))
     return samples

@@ -30,7 +30,7 @@ def progress_text(status: Status, records_per_second: float) -> str:
     billing: 1,200 done, 340/s, 0 in flight
     """
     parts = [f"{status.tally.get('done', 0):,} done", f"{records_per_second:,.0f}/s", f"{status.in_flight:,} in flight"]
-    lags = [lag_of(each) for each in status.partitions.values()]
+    lags = [lag_of(partition) for partition in status.partitions.values()]
     if lags and min(lags) >= 0:
         parts.append(f"lag {sum(lags):,}")
     if status.retrying:
@@ -39,7 +39,7 @@ def progress_text(status: Status, records_per_second: float) -> str:
         parts.append(f"{len(status.parked):,} parked")
     if dead := status.tally.get("dead_lettered", 0):
         parts.append(counted(dead, "dead letter"))
-    paused = sum(each.is_paused for each in status.partitions.values())
+    paused = sum(partition.is_paused for partition in status.partitions.values())
     if paused:
         parts.append(f"{paused} paused")
     if status.stalls:
@@ -90,7 +90,7 @@ class Progress:
 
     def _show(self) -> None:
         try:
-            status = self._consumer.status()
+            status = self._consumer.blocking_status()
         except SeamarkError as error:
             line = str(error)
         else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from seamark.counts import counted
 from seamark.parallel.core.ports import SetAside
 from seamark.parallel.core.stall import Stall
-from seamark.parallel.core.work import Where
+from seamark.parallel.core.work import RecordState
 from seamark.readable_text import readable
 from seamark.topic_partition import TopicPartition
 
@@ -72,7 +72,7 @@ class ParkedRecord:
     attempts: int
     error: str | None
     age: float
-    where: Where = Where.PARKED
+    state: RecordState = RecordState.PARKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class CommitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``tally`` has the fields of ``seamark.parallel.core.tally.Tally``.
+    """``tally`` has the fields of ``seamark.parallel.core.work.Counters``.
 
     ``holding`` are the records at the frontiers, with how long each has held its partition back, however short;
     ``stalls`` are those that have done so for the stall limit: see ``seamark.parallel.core.stall``. ``running`` counts
@@ -121,7 +121,7 @@ class Status:
     @property
     def in_flight(self) -> int:
         """Records that were polled and are not over."""
-        return sum(each.in_flight for each in self.partitions.values())
+        return sum(partition.in_flight for partition in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,11 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from seamark.parallel.core.actions import StartCall
 from seamark.parallel.core.handler_kinds import check_answer, is_async
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.calls import Argument, Handler
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.call import Argument, Handler, line_of_coroutine
 from seamark.parallel.pools.carried_errors import tellable
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import WORTH_WAKING, taken_back
-from seamark.parallel.pools.stack_lines import line_of_coroutine
+from seamark.parallel.pools.pool import WORTH_WAKING, Mailbox, taken_back
 from seamark.parallel.pools.whereabouts import running_in
 from seamark.readable_log import readable_logger
 
@@ -36,8 +33,21 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-class LoopPool:
-    def __init__(self, handler: Handler, argument: Argument, mailbox: Mailbox, concurrency: int, ahead: int) -> None:
+class LoopWorkers:
+    """The workers of a pool on ``loop``, whichever thread runs that. ``Pool`` but for ``close``."""
+
+    # Whether a worker that is cancelled goes on with the next call: it does where the pool alone may end its tasks.
+    _outlives_cancellation = True
+
+    def __init__(
+        self,
+        handler: Handler,
+        argument: Argument,
+        mailbox: Mailbox,
+        concurrency: int,
+        ahead: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self._handler = handler
         self._argument = argument
         self._mailbox = mailbox
@@ -52,11 +62,7 @@ class LoopPool:
         self._is_told = False
         self._is_notifying = False
         self._is_closed = False
-        # The loop was told to stop by the pool, not by a handler.
-        self._is_stopping = False
-        self._loop = _new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="seamark-handlers", daemon=True)
-        self._thread.start()
+        self._loop = loop
 
     def start(self, calls: Sequence[StartCall]) -> None:
         self._queue.extend(calls)
@@ -67,11 +73,118 @@ class LoopPool:
     def withdraw(self) -> list[StartCall]:
         return taken_back(self._queue)
 
-    def stands_at(self, work: Work) -> str | None:
+    def stands_at(self, work: InFlightRecord) -> str | None:
         for call, coroutine in list(self._running.values()):
             if work in call.works:
                 return line_of_coroutine(coroutine) if coroutine is not None else "the event loop"
         return None
+
+    # On the loop.
+
+    def _distribute(self) -> None:
+        self._is_told = False
+        wanted = len(self._queue)
+        while wanted > 0 and self._idle:
+            future = self._idle.pop()
+            if not future.done():
+                future.set_result(None)
+            wanted -= 1
+        while wanted > 0 and len(self._tasks) < self._limit and not self._is_closed:
+            self._tasks.add(self._new_task())
+            wanted -= 1
+
+    def _new_task(self) -> asyncio.Task[None]:
+        return self._loop.create_task(self._work())
+
+    async def _work(self) -> None:
+        queue, mailbox, running = self._queue, self._mailbox, self._running
+        succeeded, failed = mailbox.succeeded, mailbox.failed
+        handler, argument = self._handler, self._argument
+        is_plain, has_coroutine = argument.is_plain, self._is_async
+        running_in.set(self)
+        task = asyncio.current_task()
+        assert task is not None
+        while not self._is_closed:
+            try:
+                call = queue.popleft()
+            except IndexError:
+                await self._sleep(task)
+                continue
+            try:
+                given = call.works[0].record if is_plain else argument.of_works(call.works)
+                if has_coroutine:
+                    coroutine = handler(given)
+                    running[id(call)] = call, coroutine
+                    answer = await coroutine
+                    if answer is not None:
+                        check_answer(answer)
+                else:
+                    running[id(call)] = call, None
+                    check_answer(handler(given))
+                if task.cancelling():
+                    # A cancellation that was not delivered yet makes the call fail, as it would a task of its own.
+                    await self._settle_cancellation(task)
+            except BaseException as error:  # noqa: BLE001 - also SystemExit and CancelledError: its records are not done
+                if self._has_ended():
+                    return
+                failed.append((call, tellable(error)))
+                if task.cancelling() and self._outlives_cancellation:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await self._settle_cancellation(task)
+            else:
+                succeeded.append(call)
+            running.pop(id(call), None)
+            if len(queue) <= self._low or len(succeeded) >= WORTH_WAKING:
+                if not has_coroutine:
+                    mailbox.notify()
+                elif not self._is_notifying:
+                    self._is_notifying = True
+                    self._loop.call_soon(self._notify)
+            if not self._outlives_cancellation:
+                if task.cancelling():
+                    return
+                # A handler that never waits must not keep the loop from the rest of the program.
+                await asyncio.sleep(0)
+
+    async def _sleep(self, task: asyncio.Task[Any]) -> None:
+        future = self._loop.create_future()
+        self._idle.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if self._has_ended() or not self._outlives_cancellation:
+                if future in self._idle:
+                    self._idle.remove(future)
+                raise
+            # A handler cancelled all tasks of its loop. The calls that ran have failed; this worker had none.
+            if future in self._idle:
+                self._idle.remove(future)
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._settle_cancellation(task)
+
+    async def _settle_cancellation(self, task: asyncio.Task[Any]) -> None:
+        """Have a cancellation delivered now, if it was not yet: it was not meant for the next calls of this worker."""
+        try:
+            await asyncio.sleep(0)
+        finally:
+            while task.cancelling() and self._outlives_cancellation:
+                task.uncancel()
+
+    def _has_ended(self) -> bool:
+        return self._is_closed
+
+    def _notify(self) -> None:
+        self._is_notifying = False
+        self._mailbox.notify()
+
+
+class LoopPool(LoopWorkers):
+    def __init__(self, handler: Handler, argument: Argument, mailbox: Mailbox, concurrency: int, ahead: int) -> None:
+        super().__init__(handler, argument, mailbox, concurrency, ahead, _new_event_loop())
+        # The loop was told to stop by the pool, not by a handler.
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="seamark-handlers", daemon=True)
+        self._thread.start()
 
     def close(self, timeout: float) -> None:
         if self._is_closed:
@@ -107,93 +220,7 @@ class LoopPool:
         except BaseException:  # SystemExit in a task that a handler started ends the loop
             if self._loop.is_closed():
                 raise
-            _log.exception("A task that a handler started raised out of the event loop; the loop goes on.")
+            _log.exception("A task that a handler started raised out of the event loop; the loop continues.")
         else:
             if not self._is_stopping:
-                _log.warning("A handler stopped the event loop that handlers run on; the loop goes on.")
-
-    def _distribute(self) -> None:
-        self._is_told = False
-        wanted = len(self._queue)
-        while wanted > 0 and self._idle:
-            future = self._idle.pop()
-            if not future.done():
-                future.set_result(None)
-            wanted -= 1
-        while wanted > 0 and len(self._tasks) < self._limit and not self._is_closed:
-            self._tasks.add(self._loop.create_task(self._work()))
-            wanted -= 1
-
-    async def _work(self) -> None:
-        queue, mailbox, running = self._queue, self._mailbox, self._running
-        succeeded, failed = mailbox.succeeded, mailbox.failed
-        handler, argument = self._handler, self._argument
-        is_plain, has_coroutine = argument.is_plain, self._is_async
-        running_in.set(self)
-        task = asyncio.current_task()
-        assert task is not None
-        while not self._is_closed:
-            try:
-                call = queue.popleft()
-            except IndexError:
-                await self._sleep(task)
-                continue
-            try:
-                given = call.works[0].record if is_plain else argument.of_works(call.works)
-                if has_coroutine:
-                    coroutine = handler(given)
-                    running[id(call)] = call, coroutine
-                    answer = await coroutine
-                    if answer is not None:
-                        check_answer(answer)
-                else:
-                    running[id(call)] = call, None
-                    check_answer(handler(given))
-                if task.cancelling():
-                    # A cancellation that was not delivered yet makes the call fail, as it would a task of its own.
-                    await self._settle_cancellation(task)
-            except BaseException as error:  # noqa: BLE001 - also SystemExit and CancelledError: its records are not done
-                if self._has_ended():
-                    return
-                failed.append((call, tellable(error)))
-                if task.cancelling():
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await self._settle_cancellation(task)
-            else:
-                succeeded.append(call)
-            running.pop(id(call), None)
-            if len(queue) <= self._low or len(succeeded) >= WORTH_WAKING:
-                if not has_coroutine:
-                    mailbox.notify()
-                elif not self._is_notifying:
-                    self._is_notifying = True
-                    self._loop.call_soon(self._notify)
-
-    async def _sleep(self, task: asyncio.Task[Any]) -> None:
-        future = self._loop.create_future()
-        self._idle.append(future)
-        try:
-            await future
-        except asyncio.CancelledError:
-            if self._has_ended():
-                raise
-            # A handler cancelled all tasks of its loop. The calls that ran have failed; this worker had none.
-            if future in self._idle:
-                self._idle.remove(future)
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._settle_cancellation(task)
-
-    async def _settle_cancellation(self, task: asyncio.Task[Any]) -> None:
-        """Have a cancellation delivered now, if it was not yet: it was not meant for the next calls of this worker."""
-        try:
-            await asyncio.sleep(0)
-        finally:
-            while task.cancelling():
-                task.uncancel()
-
-    def _has_ended(self) -> bool:
-        return self._is_closed
-
-    def _notify(self) -> None:
-        self._is_notifying = False
-        self._mailbox.notify()
+                _log.warning("A handler stopped the event loop that handlers run on; the loop continues.")

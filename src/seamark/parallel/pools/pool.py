@@ -1,18 +1,24 @@
-"""What the owner wants of whoever runs handlers, in threads, on a loop or in processes alike.
+"""What the owner wants of whoever runs handlers, in threads, on a loop or in processes alike, and how it is told.
 
 A pool is given calls in bulk and reports each exactly once through the mailbox, whatever the handler does. It runs at
 most ``concurrency`` of them at a time and may be given some more: a free handler then goes on with the next call
 without waiting for the owner. Pools never look into records.
+
+The mailbox has calls that ended, and things to do. Bulk in, bulk out, no lock: deques are appended to by any thread and
+emptied by the owner. Waking a thread costs more than a small handler, so it is done only if the owner waits, and not
+for each call. The order makes it right: the owner says that it waits before it looks for the last time, others append
+before they look whether it waits.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
 
-from seamark.parallel.core.actions import StartCall
-from seamark.parallel.core.work import Work
+from seamark.parallel.core.work import Action, InFlightRecord, StartCall
 from seamark.parallel.settings import Settings
 
 # Calls can be withdrawn as long as they are not begun, so many of them do no harm.
@@ -26,7 +32,7 @@ class Pool(Protocol):
     def withdraw(self) -> list[StartCall]:
         """Give back the calls that no handler has begun; by the owner. They are not reported."""
 
-    def stands_at(self, work: Work) -> str | None:
+    def stands_at(self, work: InFlightRecord) -> str | None:
         """Where the handler of a running record stands; None if no handler has it."""
 
     def close(self, timeout: float) -> None:
@@ -35,13 +41,13 @@ class Pool(Protocol):
 
 def taken_back(queue: deque[StartCall]) -> list[StartCall]:
     """Empty a queue that handlers take from at the same time."""
-    found = []
+    calls = []
     while queue:
         try:
-            found.append(queue.popleft())
+            calls.append(queue.popleft())
         except IndexError:
             break
-    return found
+    return calls
 
 
 def calls_ahead(settings: Settings, place: str) -> int:
@@ -59,3 +65,57 @@ def calls_ahead(settings: Settings, place: str) -> int:
 
 # Unreported calls that are worth waking the owner for, however many wait for a handler.
 WORTH_WAKING = 64
+
+
+Command = Callable[[float], list[Action]]
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.succeeded: deque[StartCall] = deque()
+        self.failed: deque[tuple[StartCall, BaseException]] = deque()
+        # Run by the owner, between events.
+        self.commands: deque[Command] = deque()
+        self.is_waiting = False
+        # Not an Event: a signal handler, which runs in the middle of anything, may wake its own thread.
+        self._arrived: SimpleQueue[None] = SimpleQueue()
+        self._wake: Callable[[], Any] = self._wake_here
+
+    def __bool__(self) -> bool:
+        return bool(self.succeeded or self.failed or self.commands)
+
+    def notify(self) -> None:
+        """For any thread: something is here."""
+        if self.is_waiting:
+            self.is_waiting = False
+            self._wake()
+
+    def tell(self, command: Command) -> None:
+        self.commands.append(command)
+        self.notify()
+
+    def wait_elsewhere(self, wake: Callable[[], Any]) -> bool:
+        """The owner is about to wait for something that ``wake`` ends; False if it must not, as there is mail."""
+        self._wake = wake
+        self.is_waiting = True
+        if self:
+            self.is_waiting = False
+        return self.is_waiting
+
+    def wait_here(self, timeout: float) -> None:
+        """Wait for mail alone."""
+        if self.wait_elsewhere(self._wake_here) and timeout > 0:
+            with contextlib.suppress(Empty):
+                self._arrived.get(timeout=timeout)
+        self.is_waiting = False
+        # A wake that came too late for this wait is not for the next.
+        while not self._arrived.empty():
+            with contextlib.suppress(Empty):
+                self._arrived.get_nowait()
+
+    def _wake_here(self) -> None:
+        self._arrived.put(None)
+
+    def take_succeeded(self) -> list[StartCall]:
+        calls = self.succeeded
+        return [calls.popleft() for _ in range(len(calls))]

@@ -29,7 +29,7 @@ from collections.abc import Callable, Generator, Iterable, MutableSequence, Sequ
 from typing import Any, NamedTuple
 
 from seamark.errors import SeamarkError
-from seamark.parallel.core.actions import StartCall
+from seamark.parallel.core.work import StartCall
 from seamark.parallel.pools.carried_errors import packed, unpacked
 from seamark.parallel.pools.process_frames import BrokenFrame
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seamark.parallel.core.actions import StartCall
+from seamark.parallel.core.work import StartCall
 from seamark.parallel.pools.process_calls import CUT_OFF, MOST_CALLS, Ending, OwnerSide, how_it_ended
 from seamark.parallel.pools.process_frames import BrokenFrame, FrameReader, framed
 from seamark.parallel.pools.whereabouts import HANDLER_PROCESS

@@ -22,11 +22,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seamark.errors import ConfigError, UsageError
-from seamark.parallel.core.actions import StartCall
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.calls import Argument, Handler
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import taken_back
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.call import Argument, Handler
+from seamark.parallel.pools.pool import Mailbox, taken_back
 from seamark.parallel.pools.process_calls import MOST_CALLS, Ending, HandlerErrorLost, HandlerProcessDied, how_it_ended
 from seamark.parallel.pools.process_child import GUARD, HandlerProcess
 from seamark.parallel.pools.worker import LIST_LENGTH, TOLD_TO_END
@@ -94,7 +92,7 @@ class ProcessPool:
     def withdraw(self) -> list[StartCall]:
         return taken_back(self._queue)
 
-    def stands_at(self, work: Work) -> str | None:
+    def stands_at(self, work: InFlightRecord) -> str | None:
         for child in list(self._running.values()):
             if any(work in call.works for call in child.held):
                 return f"process {child.pid}"
@@ -170,9 +168,9 @@ class ProcessPool:
             started = time.monotonic()
             endings = child.take()
             self._report(endings)
-            each = (time.monotonic() - started) / max(1, len(endings))
+            seconds_per_call = (time.monotonic() - started) / max(1, len(endings))
             # Twice what is to be under way, so that the process has the next list when it is through with one.
-            size = max(2, min(MOST_CALLS, int(2 * _LIST_S / max(each, 1e-6)), size * 2))
+            size = max(2, min(MOST_CALLS, int(2 * _LIST_S / max(seconds_per_call, 1e-6)), size * 2))
 
     def _next_calls(self, most: int, *, may_wait: bool) -> list[StartCall]:
         if may_wait:

@@ -17,14 +17,11 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import count
 
-from seamark.parallel.core.actions import StartCall
 from seamark.parallel.core.handler_kinds import check_answer
-from seamark.parallel.core.work import Work
-from seamark.parallel.pools.calls import Argument, Handler
+from seamark.parallel.core.work import InFlightRecord, StartCall
+from seamark.parallel.pools.call import Argument, Handler, line_of_thread
 from seamark.parallel.pools.carried_errors import tellable
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import WORTH_WAKING, taken_back
-from seamark.parallel.pools.stack_lines import line_of_thread
+from seamark.parallel.pools.pool import WORTH_WAKING, Mailbox, taken_back
 from seamark.parallel.pools.whereabouts import running_in
 from seamark.readable_log import readable_logger
 
@@ -57,7 +54,7 @@ class ThreadPool:
     def withdraw(self) -> list[StartCall]:
         return taken_back(self._queue)
 
-    def stands_at(self, work: Work) -> str | None:
+    def stands_at(self, work: InFlightRecord) -> str | None:
         for ident, call in list(self._running.items()):
             if work in call.works:
                 frame = sys._current_frames().get(ident)
@@ -98,7 +95,7 @@ class ThreadPool:
         if not self._threads:
             # Nobody would run what waits: for the owner, which ends the consumer.
             raise error
-        _log.warning("No more than %d of %d handler threads can be had: %s", len(self._threads), self._limit, error)
+        _log.warning("Only %d of %d handler threads could be started: %s", len(self._threads), self._limit, error)
         self._limit = len(self._threads)
         self._is_full = True
 
@@ -115,7 +112,7 @@ class ThreadPool:
             try:
                 self._work(parked)
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: calls would wait for it
-                _log.exception("An error was thrown into a handler's thread from outside; the thread goes on.")
+                _log.exception("An error was thrown into a handler's thread from outside; the thread continues.")
                 call = self._running.pop(threading.get_ident(), None)
                 if call is not None:
                     self._mailbox.failed.append((call, tellable(error)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from seamark.parallel.core.work import FailedCall, Where, Work
+from seamark.parallel.core.work import FailedCall, InFlightRecord, RecordState
 from seamark.readable_log import readable_logger
 
 _log = readable_logger("seamark.parallel")
@@ -18,20 +18,20 @@ _log = readable_logger("seamark.parallel")
 INTERVAL_S = 10.0
 
 _OUTCOMES = {
-    Where.RETRYING: "it is tried again",
-    Where.DEAD_LETTERING: "it is written to the dead-letter topic",
-    Where.PARKED: "it is parked",
-    Where.OVER: "it is skipped",
-    Where.WAITING: "its records are run one by one",
-    Where.RUNNING: "its partition has gone, so the next owner runs it",
+    RecordState.RETRYING: "it is tried again",
+    RecordState.DEAD_LETTERING: "it is written to the dead-letter topic",
+    RecordState.PARKED: "it is parked",
+    RecordState.OVER: "it is skipped",
+    RecordState.WAITING: "its records are run one by one",
+    RecordState.RUNNING: "its partition has gone, so the next owner runs it",
 }
 # Of a batch, each of whose records has come to this.
 _OUTCOMES_OF_MANY = {
     **_OUTCOMES,
-    Where.DEAD_LETTERING: "they are written to the dead-letter topic",
-    Where.PARKED: "they are parked",
-    Where.OVER: "they are skipped",
-    Where.RUNNING: "their partition has gone, so the next owner runs them",
+    RecordState.DEAD_LETTERING: "they are written to the dead-letter topic",
+    RecordState.PARKED: "they are parked",
+    RecordState.OVER: "they are skipped",
+    RecordState.RUNNING: "their partition has gone, so the next owner runs them",
 }
 _COMMITTED_BEFORE = "committed before it ran and its partition has gone, so it is lost"
 _AFTER_A_RESTART = "it is not committed and runs again after a restart"
@@ -62,18 +62,18 @@ class FailureLog:
         self._say(outcome, error, f"{what} failed{attempt}: {_told(error)}", now, with_stack=True)
 
     def _outcome(self, call: FailedCall, *, is_stopping: bool) -> str:
-        if is_stopping and call.where is Where.PARKED:
+        if is_stopping and call.state is RecordState.PARKED:
             return "the consumer stops"
-        if is_stopping and call.where in (Where.RETRYING, Where.WAITING):
+        if is_stopping and call.state in (RecordState.RETRYING, RecordState.WAITING):
             return _AFTER_A_RESTART
-        if self._is_at_most_once and call.where is Where.RUNNING:
+        if self._is_at_most_once and call.state is RecordState.RUNNING:
             return _COMMITTED_BEFORE
-        return (_OUTCOMES if call.count == 1 else _OUTCOMES_OF_MANY)[call.where]
+        return (_OUTCOMES if call.count == 1 else _OUTCOMES_OF_MANY)[call.state]
 
-    def dead_letter_written(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+    def dead_letter_written(self, work: InFlightRecord, topic: str, error: BaseException, now: float) -> None:
         self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
 
-    def dead_letter_refused(self, work: Work, topic: str, error: BaseException, now: float) -> None:
+    def dead_letter_refused(self, work: InFlightRecord, topic: str, error: BaseException, now: float) -> None:
         """Told even if the consumer is stopping for another reason, or because it was asked to."""
         text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
         self._say(_AFTER_A_RESTART, error, text, now)
@@ -115,7 +115,7 @@ class FailureLog:
             _log.warning("%d more with %s; %s. The last: %s", kind.count, error.__name__, outcome, kind.last)
 
 
-def _place(work: Work) -> str:
+def _place(work: InFlightRecord) -> str:
     return f"{work.partition} offset {work.offset}"
 
 

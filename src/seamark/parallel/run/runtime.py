@@ -11,8 +11,13 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from seamark.parallel.core.actions import (
+from seamark.counts import counted
+from seamark.parallel.core.dead_letters import encode, provenance_of
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort, ToCommit
+from seamark.parallel.core.work import (
     Action,
     CommitOffsets,
     PausePartitions,
@@ -22,14 +27,9 @@ from seamark.parallel.core.actions import (
     StopReason,
     WriteDeadLetter,
 )
-from seamark.parallel.core.dead_letters import encode, provenance_of
-from seamark.parallel.core.engine import Engine
-from seamark.parallel.core.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort
-from seamark.parallel.pools.mailbox import Mailbox
-from seamark.parallel.pools.pool import Pool
-from seamark.parallel.run.commit_news import CommitNews
+from seamark.parallel.pools.pool import Mailbox, Pool
 from seamark.parallel.run.failure_log import FailureLog
-from seamark.parallel.run.stall_log import StallLog
+from seamark.parallel.run.report import StallLog
 from seamark.parallel.run.trouble_log import TroubleLog
 from seamark.parallel.settings import Settings
 from seamark.readable_log import readable_logger
@@ -78,7 +78,7 @@ class Runtime:
         self.reason: str | None = None
         self.cause: BaseException | None = None
         self.last_error: str | None = None
-        self.news = CommitNews(settings.commit.on_commit)
+        self._commit_observer = CommitObserver(settings.commit.on_commit)
         self._port = port
         self._topics = topics
         self._group = group
@@ -153,10 +153,10 @@ class Runtime:
                 self._perform(engine.polled_columns(columns, self.clock()))
             return bool(pieces)
         most = min(POLL_RECORDS, engine.budget.room_records()) if wants_records else 1
-        found = self._port.poll(timeout, most)
-        for polled in found:
+        batches = self._port.poll(timeout, most)
+        for polled in batches:
             self._perform(engine.polled(polled, self.clock()))
-        return bool(found)
+        return bool(batches)
 
     def _in_trouble(self, error: Exception) -> None:
         now = self.clock()
@@ -169,6 +169,10 @@ class Runtime:
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
         self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
+
+    @property
+    def last_commit_s(self) -> float:
+        return self._commit_observer.last_seconds
 
     def log_ends(self) -> Mapping[TopicPartition, int]:
         """Where logs ended when they were last read, as far as the client knows without asking."""
@@ -276,7 +280,7 @@ class Runtime:
 
         def finished(results: Mapping[TopicPartition, BaseException | None]) -> None:
             now = self.clock()
-            self.news.ended(action.offsets, results, now - sent, now)
+            self._commit_observer.ended(action.offsets, results, now - sent, now)
             self._perform(self.engine.commit_finished(action.ticket, results, now))
 
         if action.must_wait:
@@ -312,3 +316,44 @@ class Runtime:
             self._port.produce(action.topic, record.key, record.value, headers, done)
         except Exception as error:  # noqa: BLE001 - a client that refuses the record at once has refused it
             done(error)
+
+
+OnCommit = Callable[[Mapping[Any, int], BaseException | None], object]
+
+
+class CommitObserver:
+    """The callback is called once for what was accepted, and once for each error; what it raises is logged."""
+
+    def __init__(self, on_commit: OnCommit | None) -> None:
+        self._on_commit = on_commit
+        self._refusals = TroubleLog("Commits are accepted again")
+        self.last_seconds = 0.0
+
+    def ended(
+        self,
+        offsets: Mapping[TopicPartition, ToCommit],
+        results: Mapping[TopicPartition, BaseException | None],
+        seconds: float,
+        now: float,
+    ) -> None:
+        """A commit that took so long has ended."""
+        self.last_seconds = seconds
+        outcomes: dict[int, tuple[BaseException | None, dict[TopicPartition, int]]] = {}
+        for partition, to_commit in offsets.items():
+            # A partition that the answer does not mention was refused.
+            error = results[partition] if partition in results else LookupError("the answer does not mention it")
+            outcomes.setdefault(id(error), (error, {}))[1][partition] = to_commit.offset
+        for error, committed in outcomes.values():
+            if error is not None:
+                self._refusals.failed(f"A commit of {counted(len(committed), 'partition')} was refused", error, now)
+            self._tell(committed, error)
+        if all(error is None for error, _ in outcomes.values()):
+            self._refusals.succeeded()
+
+    def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:
+        if self._on_commit is None:
+            return
+        try:
+            self._on_commit(committed, error)
+        except Exception:  # noqa: BLE001 - user code: a callback that fails must not stop commits
+            _log.exception("The on_commit callback failed.")

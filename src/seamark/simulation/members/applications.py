@@ -14,9 +14,9 @@ from enum import Enum
 
 from seamark.client.consumer.calls import ConsumerCalls
 from seamark.client.core.listener import Listener
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, CommitError, MemberFenced, WakeUp
 from seamark.client.records import Offset, Record
+from seamark.client.timing import Deadline
 from seamark.simulation.members.caller import Nested, Program, Work
 from seamark.simulation.world.deliveries import Deliveries, ListenerOrder, Promise
 from seamark.simulation.world.process_clock import ProcessClock

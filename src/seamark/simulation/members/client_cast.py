@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 
 from seamark.assignors import load_assignors
-from seamark.client.core.consumer_settings import ConsumerSettings
-from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.positions.reset import ResetPolicy
+from seamark.client.core.settings import ConsumerSettings, MembershipSettings
 from seamark.simulation.members.applications import Style
 from seamark.simulation.members.consumer_member import ConsumerHabits
 from seamark.simulation.world.deliveries import Promise

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from seamark.client.cluster_view import Node
 from seamark.client.consumer.calls import ConsumerCalls
-from seamark.client.core.consumer_settings import ConsumerSettings
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState
+from seamark.client.core.settings import ConsumerSettings
 from seamark.simulation.members.applications import Application, Style
 from seamark.simulation.members.caller import Caller
 from seamark.simulation.members.consumer_shell import ConsumerShell

@@ -12,12 +12,10 @@ import random
 from collections.abc import Callable, Generator
 from typing import Any
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import ClusterView, Node
 from seamark.client.consumer.shell import response_of
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.consumer_core import ConsumerCore
-from seamark.client.core.consumer_settings import ConsumerSettings
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -29,13 +27,14 @@ from seamark.client.core.effects import (
     StartFetching,
     StopFetching,
 )
-from seamark.client.core.fetch_port import Trouble
+from seamark.client.core.fetch_port import FetchFailure
+from seamark.client.core.settings import ConsumerSettings
 from seamark.client.core.subscriptions import SubscriptionKind
-from seamark.client.deadline import Deadline
 from seamark.client.errors import ClientError, ConnectionFailed
 from seamark.client.net.coordinators import coordinators_of, find_coordinator_request
 from seamark.client.net.discovery import Action, CoordinatorDiscovery, Disconnect, Found, LookUp, NotFound, WakeAt
 from seamark.client.requests import Request
+from seamark.client.timing import Deadline, ExponentialBackoff
 from seamark.simulation.members.record_source import RecordSource
 from seamark.simulation.world.metadata_upkeep import MetadataUpkeep
 from seamark.simulation.world.node_links import Exchange, Links
@@ -100,7 +99,7 @@ class ConsumerShell:
         self.fetcher = fetcher
         self._on_change = on_change
         self._on_event = on_event
-        self.attention = True
+        self.needs_poll = True
         self.is_woken = False
         self._is_closed = False
         self._group_id = member.group_id
@@ -136,7 +135,7 @@ class ConsumerShell:
         if wanted != self._wanted:
             self._wanted = wanted
             self.metadata.want(wanted[0], also_all=wanted[1])
-        self.attention = core.wants_caller
+        self.needs_poll = core.wants_caller
         self._arm()
         self._on_event()
         self._on_change()
@@ -279,8 +278,8 @@ class ConsumerShell:
             at_ms = until_ms + 1 if at_ms is None else min(at_ms, until_ms + 1)
         await Waiting(at_ms)
 
-    def report_troubles(self, troubles: list[Trouble]) -> list[Exception]:
-        raise AssertionError(f"these logs give no trouble: {troubles}")
+    def report_failures(self, failures: list[FetchFailure]) -> list[Exception]:
+        raise AssertionError(f"these logs have no failures: {failures}")
 
     def wake(self) -> None:
         """Somebody called ``wakeup``."""

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from seamark.parallel.core.actions import Action, StartCall, WriteDeadLetter
-from seamark.parallel.core.tally import Tally
-from seamark.parallel.core.work import Where, Work
+from seamark.parallel.core.work import Action, Counters, InFlightRecord, RecordState, StartCall, WriteDeadLetter
 from seamark.parallel.pools.process_calls import Ending
 from seamark.simulation.parallel.log import SimulatedRecord
 from seamark.simulation.parallel.processes import SimulatedProcesses, Surroundings
@@ -36,10 +34,10 @@ class Handlers(Protocol):
 
 
 class _Begun(NamedTuple):
-    """A call as it was when it was decided: the stay of each of its works, and all its records."""
+    """A call as it was when it was decided: the assignment of each of its records, and all its records."""
 
     call: StartCall
-    stays: list[StayTruth]
+    assignments: list[StayTruth]
     records: list[SimulatedRecord]
 
 
@@ -49,7 +47,7 @@ class Calls:
         self._world = member.world
         self.under_way = 0
         self.letters_under_way = 0
-        self.expected = Tally()
+        self.expected = Counters()
         self._waiting: deque[StartCall] = deque()
         # By the identity of the call, which has no hash.
         self._begun: dict[int, _Begun] = {}
@@ -70,14 +68,14 @@ class Calls:
         rows = list(rows_of(call))
         if not 1 <= len(rows) <= most:
             raise InvariantViolated("a call has as many records as its batch", f"{len(rows)} of {most}")
-        terms = member.engine.stays.terms()
+        terms = member.engine.assignments.terms()
         for work in call.works:
             if terms.get(work.partition) != work.term:
                 raise InvariantViolated("a call starts in its own term", f"{work!r}")
-        self._world.truth.check_start(call, member.stays)
-        stays = [member.stays[work.partition] for work in call.works]
-        records = [member.stays[partition].records[offset] for partition, offset in rows]
-        self._begun[id(call)] = _Begun(call, stays, records)
+        self._world.truth.check_start(call, member.assignments)
+        assignments = [member.assignments[work.partition] for work in call.works]
+        records = [member.assignments[partition].records[offset] for partition, offset in rows]
+        self._begun[id(call)] = _Begun(call, assignments, records)
         self._waiting.append(call)
         self._begin_waiting()
 
@@ -163,34 +161,35 @@ class Calls:
 
     def _succeeded(self) -> list[Action]:
         finished, self._finished = self._finished, []
-        for call, stays, _ in finished:
+        for call, assignments, _ in finished:
             self.under_way -= 1
-            for work, stay in zip(call.works, stays, strict=True):
-                present = self._present(stay, work)
+            for work, assignment in zip(call.works, assignments, strict=True):
+                present = self._present(assignment, work)
                 if present is None:
                     self.expected.late += work.count
-                elif work.where is not Where.OVER:
+                elif work.state is not RecordState.OVER:
                     self.expected.done += work.count
                     for offset in work.offsets or (work.offset,):
                         present.end(offset)
         return self._member.engine.succeeded_all([begun.call for begun in finished], self._member.now)
 
     def _failed(self, begun: _Begun, error: BaseException) -> list[Action]:
-        call, stays, records = begun
+        call, assignments, records = begun
         engine = self._member.engine
         self.under_way -= 1
         self.expected.failed += 1
         self._world.truth.failed.update(records)
-        was_over = {work for work in call.works if work.where is Where.OVER}
+        was_over = {work for work in call.works if work.state is RecordState.OVER}
         rows = [
-            (work, stay, list(work.offsets or (work.offset,))) for work, stay in zip(call.works, stays, strict=True)
+            (work, assignment, list(work.offsets or (work.offset,)))
+            for work, assignment in zip(call.works, assignments, strict=True)
         ]
         actions = engine.failed(call, error, self._member.now)
         tried = {(work.partition, work.term, offset) for work, _, offsets in rows for offset in offsets}
-        retrying = [work for work in engine.endings.retries if (work.partition, work.term, work.offset) in tried]
+        retrying = [work for work in engine.outcomes.retries if (work.partition, work.term, work.offset) in tried]
         self.expected.retried += len(retrying)
-        for work, stay, offsets in rows:
-            present = self._present(stay, work)
+        for work, assignment, offsets in rows:
+            present = self._present(assignment, work)
             if present is None:
                 self.expected.late += len(offsets)
                 continue
@@ -200,27 +199,27 @@ class Calls:
                     self.give_up(offset, present)
         return actions
 
-    def _is_held(self, work: Work, offset: int) -> bool:
+    def _is_held(self, work: InFlightRecord, offset: int) -> bool:
         """Whether the record still waits for something, or is in flight."""
         engine = self._member.engine
         if not self._world.truth.is_at_most_once:
             return engine.committer.frontiers()[work.partition].is_in_flight(offset)
-        held = (*engine.endings.held(work.partition), *engine.lanes.held(work.partition))
+        held = (*engine.outcomes.held(work.partition), *engine.lanes.held(work.partition))
         return any(offset in (each.offsets or (each.offset,)) for each in held if each.term == work.term)
 
-    def _present(self, stay: StayTruth, work: Work) -> StayTruth | None:
-        return stay.live(self._member.stays.get(work.partition), work.offset)
+    def _present(self, assignment: StayTruth, work: InFlightRecord) -> StayTruth | None:
+        return assignment.live(self._member.assignments.get(work.partition), work.offset)
 
-    def give_up(self, offset: int, stay: StayTruth) -> None:
+    def give_up(self, offset: int, assignment: StayTruth) -> None:
         """The record was skipped: nobody will run it, and that is in order."""
-        self._world.truth.over.add(stay.records[offset])
-        self._world.truth.given_up.add(stay.records[offset])
-        stay.end(offset)
+        self._world.truth.over.add(assignment.records[offset])
+        self._world.truth.given_up.add(assignment.records[offset])
+        assignment.end(offset)
 
     def write_dead_letter(self, action: WriteDeadLetter) -> None:
         work, rng = action.work, self._world.rng
-        stay = self._member.stays[work.partition]
-        record = stay.records[work.offset]
+        assignment = self._member.assignments[work.partition]
+        record = assignment.records[work.offset]
         self.letters_under_way += 1
 
         def answered() -> None:
@@ -232,7 +231,7 @@ class Calls:
             if error is None:
                 self._world.truth.over.add(record)
                 self._world.truth.given_up.add(record)
-                present = self._present(stay, work)
+                present = self._present(assignment, work)
                 if present is not None:
                     self.expected.dead_lettered += 1
                     present.end(work.offset)

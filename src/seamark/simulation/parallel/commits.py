@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from seamark.parallel.core.actions import Action, CommitOffsets
+from seamark.parallel.core.work import Action, CommitOffsets
 from seamark.simulation.parallel.group import Results
 from seamark.simulation.parallel.truth import StayTruth
 from seamark.topic_partition import TopicPartition
@@ -35,26 +35,28 @@ class CommitPath:
             if isinstance(action, CommitOffsets):
                 for partition, to_commit in action.offsets.items():
                     self._world.truth.check_decision(
-                        partition, to_commit, member.stays[partition], member.engine.committer.metadata_length
+                        partition, to_commit, member.assignments[partition], member.engine.committer.metadata_length
                     )
-                self._decided[action.ticket] = {partition: member.stays[partition] for partition in action.offsets}
+                self._decided[action.ticket] = {
+                    partition: member.assignments[partition] for partition in action.offsets
+                }
 
     def send(self, action: CommitOffsets) -> None:
-        stays = self._decided.pop(action.ticket)
+        assignments = self._decided.pop(action.ticket)
         if action.must_wait:
             self.waits_for = action.ticket
         self.under_way += 1
         travel_ms = 1 + int(self._world.rng.random() ** 3 * 900)
         arrival_ms = max(self._world.loop.now_ms + travel_ms, self._last_arrival_ms + 1)
         self._last_arrival_ms = arrival_ms
-        self._world.loop.call_at(arrival_ms, self._arrive, action, stays, self._member.membership)
+        self._world.loop.call_at(arrival_ms, self._arrive, action, assignments, self._member.membership)
 
-    def _arrive(self, action: CommitOffsets, stays: Mapping[TopicPartition, StayTruth], membership: int) -> None:
+    def _arrive(self, action: CommitOffsets, assignments: Mapping[TopicPartition, StayTruth], membership: int) -> None:
         rng, group = self._world.rng, self._world.group
         if not self._member.is_alive and rng.random() < 0.5:
             return
         is_lost = rng.random() < group.lost_answers / 3
-        results: Results = {} if is_lost else group.commit(self._member, membership, action, stays)
+        results: Results = {} if is_lost else group.commit(self._member, membership, action, assignments)
         self._world.loop.call_later(1 + int(rng.random() ** 3 * 400), self._answered, action, results)
 
     def _answered(self, action: CommitOffsets, results: Results) -> None:

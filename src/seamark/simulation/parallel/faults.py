@@ -210,7 +210,7 @@ class Accidents:
     def give_up_oldest(self, member: SimulatedMember, after: float) -> None:
         """An operator looks at what holds partitions back, and decides about the oldest."""
         held = [(stall.partition, stall.offset) for stall in member.engine.stalls(member.now, after)]
-        held += [(work.partition, work.offset) for work in member.engine.endings.parked]
+        held += [(work.partition, work.offset) for work in member.engine.outcomes.parked]
         if held:
             partition, offset = held[0]
             self._world.events.append((self._world.loop.now_ms, "give up", member.name, str(partition), offset))

@@ -12,8 +12,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
-from seamark.parallel.core.actions import CommitOffsets
 from seamark.parallel.core.ports import Committed, MetadataTooLong
+from seamark.parallel.core.work import CommitOffsets
 from seamark.simulation.parallel.log import PartitionLog
 from seamark.simulation.parallel.truth import StayTruth, Truth
 from seamark.simulation.world.event_loop import EventLoop
@@ -201,7 +201,7 @@ class SimulatedGroup:
         member: SimulatedMember,
         membership: int,
         action: CommitOffsets,
-        stays: Mapping[TopicPartition, StayTruth],
+        assignments: Mapping[TopicPartition, StayTruth],
     ) -> Results:
         """What the coordinator does with a commit that reached it; a partition may go unmentioned."""
         rng = self._rng
@@ -216,7 +216,7 @@ class SimulatedGroup:
             elif rng.random() < self.refusals:
                 results[partition] = CommitRefused(rng.choice(REFUSALS))
             else:
-                self._truth.accepted(partition, to_commit, stays[partition])
+                self._truth.accepted(partition, to_commit, assignments[partition])
                 self.committed[partition] = Committed(*to_commit)
                 results[partition] = None
         if rng.random() < self.lost_answers:

@@ -180,7 +180,7 @@ class ParallelLifetime:
         for member in self.members:
             budget = member.engine.budget
             if member.is_alive and (not member.is_idle or budget.held_records or budget.held_bytes):
-                return f"{member.name} is busy: {member.engine.tally}, {budget.held_records} records are held"
+                return f"{member.name} is busy: {member.engine.counters}, {budget.held_records} records are held"
         return None
 
     def _check_end(self) -> None:

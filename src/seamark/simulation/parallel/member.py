@@ -15,7 +15,10 @@ from random import Random
 from typing import NamedTuple
 
 from seamark.errors import UsageError
-from seamark.parallel.core.actions import (
+from seamark.parallel.core.engine import Engine
+from seamark.parallel.core.lanes import lane_of
+from seamark.parallel.core.ports import NO_EPOCH, Committed, Polled, PolledColumns
+from seamark.parallel.core.work import (
     Action,
     CommitOffsets,
     PausePartitions,
@@ -24,9 +27,6 @@ from seamark.parallel.core.actions import (
     Stopped,
     WriteDeadLetter,
 )
-from seamark.parallel.core.engine import Engine
-from seamark.parallel.core.order import lane_of
-from seamark.parallel.core.ports import NO_EPOCH, Committed, Polled, PolledColumns
 from seamark.simulation.parallel.calls import Calls, Handlers
 from seamark.simulation.parallel.commits import CommitPath
 from seamark.simulation.parallel.group import SimulatedGroup
@@ -89,7 +89,7 @@ class SimulatedMember:
         # The last one that it has heard is over: what the group said to it before then counts no more.
         self._lost_membership = 0
         self.is_frozen = False
-        self.stays: dict[TopicPartition, StayTruth] = {}
+        self.assignments: dict[TopicPartition, StayTruth] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.calls = Calls(self)
@@ -138,7 +138,9 @@ class SimulatedMember:
                 return []
             # The group may have given them to others before this member heard of it.
             for partition, (offset, metadata, epoch) in committed.items():
-                self.stays[partition] = StayTruth(offset, decode(metadata, offset) if offset >= 0 else None, epoch)
+                self.assignments[partition] = StayTruth(
+                    offset, decode(metadata, offset) if offset >= 0 else None, epoch
+                )
                 # Clients ask the leader whether what was committed is still there.
                 self.positions[partition] = max(self.world.logs[partition].still_there(offset, epoch), 0)
                 self.paused.discard(partition)
@@ -152,7 +154,7 @@ class SimulatedMember:
         def revoked() -> list[Action]:
             if membership <= self._lost_membership:
                 return []
-            owned = [partition for partition in partitions if partition in self.stays]
+            owned = [partition for partition in partitions if partition in self.assignments]
             self._draining.append(_Draining(owned, self.now + self.world.truth.settings.drain, then))
             return self.engine.revoked(owned, self.now)
 
@@ -168,7 +170,7 @@ class SimulatedMember:
             if self in self.world.group.members:
                 # It has joined again since.
                 return []
-            gone = list(self.stays)
+            gone = list(self.assignments)
             self._forget(gone)
             self._draining.clear()
             self._lost_membership = self.membership
@@ -192,10 +194,10 @@ class SimulatedMember:
         """An operator decides about a record that holds its partition back."""
 
         def decided() -> list[Action]:
-            stay = self.stays.get(partition)
+            assignment = self.assignments.get(partition)
             frontier = self.engine.committer.frontiers().get(partition)
             work = frontier.item(offset) if frontier is not None else None
-            for parked in list(self.engine.endings.parked):
+            for parked in list(self.engine.outcomes.parked):
                 if (parked.partition, parked.offset) == (partition, offset):
                     work = work or parked
             try:
@@ -204,9 +206,9 @@ class SimulatedMember:
                 actions = self.engine.skip(partition, offset, self.now)
             except UsageError:
                 return []
-            if work is not None and stay is not None:
+            if work is not None and assignment is not None:
                 self.calls.expected.skipped += 1
-                self.calls.give_up(offset, stay)
+                self.calls.give_up(offset, assignment)
             return actions
 
         self.tell(decided)
@@ -243,7 +245,7 @@ class SimulatedMember:
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
-            self.stays.pop(partition, None)
+            self.assignments.pop(partition, None)
             self.positions.pop(partition, None)
             self.paused.discard(partition)
 
@@ -271,9 +273,9 @@ class SimulatedMember:
 
     def _take(self, polled: Polled) -> list[Action]:
         partition, records, position, epoch = polled
-        stay = self.stays.get(partition)
+        assignment = self.assignments.get(partition)
         if (
-            stay is None
+            assignment is None
             or self.engine.is_stopping
             or any(partition in draining.partitions for draining in self._draining)
         ):
@@ -281,23 +283,23 @@ class SimulatedMember:
             return self._hand_over(polled)
         if records:
             first = records[0].offset
-            if first < stay.position:
-                stay = self.stays[partition] = stay.rewound(first)
-            if stay.first < 0:
-                stay.first = first
-            stay.see_epochs((record.offset, record.leader_epoch) for record in records)
+            if first < assignment.position:
+                assignment = self.assignments[partition] = assignment.rewound(first)
+            if assignment.first < 0:
+                assignment.first = first
+            assignment.see_epochs((record.offset, record.leader_epoch) for record in records)
             for record in records:
-                if record.offset not in stay.known:
-                    stay.unfinished[record.offset] = self._lane_of(record.key)
-                    stay.records[record.offset] = record  # type: ignore[assignment]
+                if record.offset not in assignment.known:
+                    assignment.unfinished[record.offset] = self._lane_of(record.key)
+                    assignment.records[record.offset] = record  # type: ignore[assignment]
                 else:
                     self.calls.expected.spared += 1
             self.calls.expected.polled += len(records)
-            stay.position = max(records[-1].offset + 1, position)
-        elif position > stay.position:
-            stay.see_epochs([(position - 1, epoch)])
-            stay.position = position
-        stay.poll_ends.add(stay.position)
+            assignment.position = max(records[-1].offset + 1, position)
+        elif position > assignment.position:
+            assignment.see_epochs([(position - 1, epoch)])
+            assignment.position = position
+        assignment.poll_ends.add(assignment.position)
         return self._hand_over(polled)
 
     @property
@@ -370,7 +372,7 @@ class SimulatedMember:
         if reason is not None and reason.startswith("the committer cannot go on"):
             raise InvariantViolated("the committer is never told what cannot be", reason)
         self.world.events.append((self.world.loop.now_ms, "stopped", self.name, reason or "as asked"))
-        owned = list(self.stays)
+        owned = list(self.assignments)
 
         def closed() -> list[Action]:
             actions = [*self.engine.revoked(owned, self.now), *self.engine.release(owned, self.now)]
@@ -391,7 +393,7 @@ class SimulatedMember:
     # Checks.
 
     def _check_counts(self) -> None:
-        counted, expected = self.engine.tally.as_dict(), self.calls.expected.as_dict()
+        counted, expected = self.engine.counters.as_dict(), self.calls.expected.as_dict()
         for name in ("foreign_metadata", "lost"):
             del counted[name], expected[name]
         if counted != expected:
@@ -400,7 +402,7 @@ class SimulatedMember:
         budget, partitions = self.engine.budget, max(1, len(self.world.logs))
         if budget.held_records > budget.max_records + partitions:
             raise InvariantViolated("the budget holds", f"{budget.held_records} of {budget.max_records} records")
-        copies = len(self.engine.endings.dead_lettering)
+        copies = len(self.engine.outcomes.dead_lettering)
         excess = self.world.largest_record_bytes * (self.world.poll_records * partitions + copies)
         if budget.held_bytes > budget.max_bytes + excess:
             raise InvariantViolated("the budget holds", f"{budget.held_bytes} of {budget.max_bytes} bytes")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from seamark.parallel.core.actions import StartCall
+from seamark.parallel.core.work import StartCall
 from seamark.parallel.pools.process_calls import MOST_CALLS, Ending, OwnerSide, ProcessSide, Step
 from seamark.parallel.pools.process_frames import FrameReader, framed
 from seamark.simulation.world.event_loop import EventLoop

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from seamark.parallel.core.actions import StartCall
 from seamark.parallel.core.ports import ToCommit
+from seamark.parallel.core.work import StartCall
 from seamark.parallel.settings import Order, Settings
 from seamark.simulation.parallel.log import PartitionLog, SimulatedRecord
 from seamark.simulation.world.violations import InvariantViolated
@@ -55,7 +55,7 @@ class StayTruth:
         self.following: tuple[int, StayTruth] | None = None
 
     def rewound(self, position: int) -> StayTruth:
-        """The stay that goes on when the partition is read again from ``position``: what lies below is kept."""
+        """The assignment that goes on when the partition is read again from ``position``: what lies below is kept."""
         kept = {offset: lane for offset, lane in self.unfinished.items() if offset < position}
         following = StayTruth(next(iter(kept), position), None)
         following.unfinished = kept
@@ -72,13 +72,13 @@ class StayTruth:
                 self.known = self.known.below(offset)
 
     def live(self, present: StayTruth | None, offset: int) -> StayTruth | None:
-        """The ``present`` stay if a record of this one still counts in it."""
-        stay = self
-        while stay is not present:
-            if stay.following is None or offset >= stay.following[0]:
+        """The ``present`` assignment if a record of this one still counts in it."""
+        assignment = self
+        while assignment is not present:
+            if assignment.following is None or offset >= assignment.following[0]:
                 return None
-            stay = stay.following[1]
-        return stay
+            assignment = assignment.following[1]
+        return assignment
 
     def end(self, offset: int) -> None:
         if self.unfinished.pop(offset, _ABSENT) is not _ABSENT:
@@ -113,19 +113,19 @@ class Truth:
 
     # When a handler is called.
 
-    def check_start(self, call: StartCall, stays: Mapping[TopicPartition, StayTruth]) -> None:
+    def check_start(self, call: StartCall, assignments: Mapping[TopicPartition, StayTruth]) -> None:
         within: set[tuple[TopicPartition, int]] = set()
         for partition, offset in rows_of(call):
-            stay = stays.get(partition)
-            if stay is None or offset not in stay.unfinished:
+            assignment = assignments.get(partition)
+            if assignment is None or offset not in assignment.unfinished:
                 raise InvariantViolated(
                     "only records in flight are run", f"{partition} offset {offset} was started out of turn"
                 )
-            if offset in stay.known:
+            if offset in assignment.known:
                 raise InvariantViolated(
                     "what the map says is done is not run again", f"{partition} offset {offset} was started"
                 )
-            self._check_order(partition, stay.unfinished[offset], stay.records[offset], stay, within)
+            self._check_order(partition, assignment.unfinished[offset], assignment.records[offset], assignment, within)
             within.add((partition, offset))
 
     def begin(self, records: Iterable[SimulatedRecord]) -> None:
@@ -142,12 +142,12 @@ class Truth:
         partition: TopicPartition,
         lane: Any,
         record: SimulatedRecord,
-        stay: StayTruth,
+        assignment: StayTruth,
         within: set[tuple[TopicPartition, int]],
     ) -> None:
         if lane is None:
             return
-        for offset, other in stay.unfinished.items():
+        for offset, other in assignment.unfinished.items():
             if offset >= record.offset:
                 break
             if other == lane and (partition, offset) not in within and not self._was_tried(partition, offset):
@@ -184,49 +184,55 @@ class Truth:
 
     # When a commit is made, and when the group takes it.
 
-    def check_decision(self, partition: TopicPartition, to_commit: ToCommit, stay: StayTruth, limit: int) -> None:
+    def check_decision(self, partition: TopicPartition, to_commit: ToCommit, assignment: StayTruth, limit: int) -> None:
         """``limit`` is what the engine believes metadata may take."""
         offset, metadata, _ = to_commit
-        if stay.start >= 0 and offset < stay.start:
-            raise InvariantViolated("a stay never commits below its start", f"{partition}: {offset} < {stay.start}")
-        if offset > max(stay.position, stay.start):
+        if assignment.start >= 0 and offset < assignment.start:
             raise InvariantViolated(
-                "nothing is committed that was not read", f"{partition}: {offset}, read up to {stay.position}"
+                "an assignment never commits below its start", f"{partition}: {offset} < {assignment.start}"
+            )
+        if offset > max(assignment.position, assignment.start):
+            raise InvariantViolated(
+                "nothing is committed that was not read", f"{partition}: {offset}, read up to {assignment.position}"
             )
         if self.is_at_most_once:
             return
-        first = next(iter(stay.unfinished), offset)
+        first = next(iter(assignment.unfinished), offset)
         if offset > first:
             raise InvariantViolated(
                 "a commit never passes unfinished work", f"{partition}: {offset} was decided, {first} is not over"
             )
         if self.settings.delivery == "whole_batch":
-            if metadata or (offset not in stay.poll_ends and offset != stay.first):
+            if metadata or (offset not in assignment.poll_ends and offset != assignment.first):
                 raise InvariantViolated("whole polls are confirmed together", f"{partition}: {offset}")
             return
-        self._check_map(partition, offset, metadata, stay, limit)
+        self._check_map(partition, offset, metadata, assignment, limit)
 
-    def _check_map(self, partition: TopicPartition, offset: int, metadata: str, stay: StayTruth, limit: int) -> None:
+    def _check_map(
+        self, partition: TopicPartition, offset: int, metadata: str, assignment: StayTruth, limit: int
+    ) -> None:
         said = decode(metadata, offset) or DoneAhead(offset)
         if len(metadata) > limit:
             raise InvariantViolated("metadata keeps to its limit", f"{partition}: {len(metadata)} of {limit}")
-        for each in stay.unfinished:
+        for each in assignment.unfinished:
             if each in said:
                 raise InvariantViolated("the map says done only of what is", f"{partition} offset {each}")
         if len(metadata) + _MAP_MARGIN >= limit:
             return
-        missing = [each for each in stay.ended if each > offset and each not in said]
-        missing += [each for each in stay.known if each > offset and each not in said]
+        missing = [each for each in assignment.ended if each > offset and each not in said]
+        missing += [each for each in assignment.known if each > offset and each not in said]
         if missing:
             raise InvariantViolated(
                 "the map leaves nothing out that has room", f"{partition}: {min(missing)} is missing in {said}"
             )
 
-    def accepted(self, partition: TopicPartition, to_commit: ToCommit, stay: StayTruth) -> None:
+    def accepted(self, partition: TopicPartition, to_commit: ToCommit, assignment: StayTruth) -> None:
         offset, metadata, epoch = to_commit
-        if offset < stay.accepted:
-            raise InvariantViolated("within a stay commits only go up", f"{partition}: {offset} after {stay.accepted}")
-        stay.accepted = offset
+        if offset < assignment.accepted:
+            raise InvariantViolated(
+                "within an assignment commits only go up", f"{partition}: {offset} after {assignment.accepted}"
+            )
+        assignment.accepted = offset
         self.highest_committed[partition] = max(offset, self.highest_committed.get(partition, -1))
         self.commits += 1
         if self.is_at_most_once:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import NEVER, ClusterView, MetadataCache
 from seamark.client.errors import ClientError
+from seamark.client.timing import ExponentialBackoff
 from seamark.simulation.world.node_links import Exchange, Links
 from seamark.simulation.world.process_clock import ProcessClock
 from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.cluster_view import Node
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, RequestTimedOut
-from seamark.client.net.negotiation import BrokerVersions, hello, next_hello_version, read_hello
-from seamark.client.requests import ByVersion, Request
+from seamark.client.net.connection import BrokerVersions
+from seamark.client.net.handshake import hello, next_hello_version, read_hello
+from seamark.client.requests import Request, VersionedRequest
+from seamark.client.timing import ExponentialBackoff
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
 from seamark.simulation.world.connections import Connection
@@ -53,7 +54,7 @@ class Exchange:
 
     @property
     def name(self) -> str:
-        kind = self.request.request if isinstance(self.request, ByVersion) else type(self.request)
+        kind = self.request.request if isinstance(self.request, VersionedRequest) else type(self.request)
         return kind.__name__.removesuffix("Request")
 
     def fail(self, error: ClientError) -> None:
@@ -131,10 +132,10 @@ class Link:
     def _write(self, exchange: Exchange) -> None:
         assert self._versions is not None
         request = exchange.request
-        kind = request.request if isinstance(request, ByVersion) else type(request)
+        kind = request.request if isinstance(request, VersionedRequest) else type(request)
         version = exchange.version = self._versions.choose(kind)
         self._sent.append(exchange)
-        self._send_frame(request.make(version) if isinstance(request, ByVersion) else request, version)
+        self._send_frame(request.make(version) if isinstance(request, VersionedRequest) else request, version)
 
     def _send_frame(self, message: Message, version: int) -> None:
         assert self.connection is not None

@@ -82,7 +82,7 @@ class KafkaCluster(AdminSession):
     def group_state(self, group: str) -> GroupState:
         from seamark.client.admin.groups import describe_groups
 
-        found = self._run(describe_groups(self._network, self._coordinators, [group], self._deadline(None)))
+        found = self._run(describe_groups(self._network, [group], self._deadline(None)))
         error = found.errors.get(group)
         if error is not None:
             if isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -95,7 +95,7 @@ class KafkaCluster(AdminSession):
     ) -> dict[TopicPartition, Offset]:
         """What the group has committed; ``is_brief`` waits for it no longer than for a commit."""
         deadline = self._deadline(self._commit_seconds if is_brief else None)
-        found = self._run(list_group_offsets(self._network, self._coordinators, {group: list(partitions)}, deadline))
+        found = self._run(list_group_offsets(self._network, {group: list(partitions)}, deadline))
         found.raise_if_failed()
         return found[group]
 
@@ -111,7 +111,7 @@ class KafkaCluster(AdminSession):
         The group is not looked at first: the broker refuses the commit itself when the group has members.
         """
         deadline = self._deadline(self._commit_seconds)
-        work = alter_group_offsets(self._network, self._coordinators, group, offsets, deadline, look_first=False)
+        work = alter_group_offsets(self._network, group, offsets, deadline, look_first=False)
         return self._run(work).errors
 
     def close(self) -> None:

@@ -20,22 +20,22 @@ logger = readable_logger("seamark.storage")
 _CHUNK_BYTES = 1 << 20
 
 
-def cut_tail(filesystem: Filesystem, path: str, file: File, found: SegmentContents, damage: LogError) -> None:
+def cut_tail(filesystem: Filesystem, path: str, file: File, contents: SegmentContents, damage: LogError) -> None:
     """Cut a segment to its sound part, durably."""
     size = file.size()
     fate = "dropped"
-    if holds_sound_batch(file, found.log_bytes, found.next_offset):
-        aside = _free_path(filesystem, f"{path}.{found.log_bytes}")
-        _copy_from(filesystem, file, found.log_bytes, aside)
+    if holds_sound_batch(file, contents.log_bytes, contents.next_offset):
+        aside = _free_path(filesystem, f"{path}.{contents.log_bytes}")
+        _copy_from(filesystem, file, contents.log_bytes, aside)
         fate = f"kept in {aside}"
     logger.warning(
         "%s; the log is cut here, before offset %d, and %d bytes are %s",
         damage,
-        found.next_offset,
-        size - found.log_bytes,
+        contents.next_offset,
+        size - contents.log_bytes,
         fate,
     )
-    file.truncate(found.log_bytes)
+    file.truncate(contents.log_bytes)
     file.sync()
 
 

@@ -194,10 +194,10 @@ class _Recovery:
         name = segment_file(base_offset, LOG)
         file = self._filesystem.open(self._path(name))
         try:
-            found = scan_segment(file, self._path(name), base_offset, contiguous=False)
+            contents = scan_segment(file, self._path(name), base_offset, contiguous=False)
         finally:
             file.close()
-        if previous.is_compacted and found.damage is None and found.next_offset <= previous.next_offset:
+        if previous.is_compacted and contents.damage is None and contents.next_offset <= previous.next_offset:
             logger.info("%s: %s is a leftover of compaction and is removed", self._directory, name)
             self._remove(base_offset)
         else:
@@ -268,14 +268,18 @@ class _Recovery:
             # of such a segment only the blocks before the damage are safe.
             end = damaged_at if is_compacted else None
             interval = self._settings.index_interval_bytes
-            found = scan_segment(file, path, base_offset, contiguous=not is_compacted, interval_bytes=interval, end=end)
-            if found.log_bytes < file.size():
+            contents = scan_segment(
+                file, path, base_offset, contiguous=not is_compacted, interval_bytes=interval, end=end
+            )
+            if contents.log_bytes < file.size():
                 self._is_cut = True
-                unlike = CorruptBatch(path, found.log_bytes, "the bytes from here on are not those that were written")
-                if found.log_bytes == 0:
-                    move_aside(self._filesystem, path, found.damage or unlike)
+                unlike = CorruptBatch(
+                    path, contents.log_bytes, "the bytes from here on are not those that were written"
+                )
+                if contents.log_bytes == 0:
+                    move_aside(self._filesystem, path, contents.damage or unlike)
                     return None
-                cut_tail(self._filesystem, path, file, found, found.damage or unlike)
+                cut_tail(self._filesystem, path, file, contents, contents.damage or unlike)
             elif damaged_at is not None:
                 logger.warning(
                     "%s at byte %d: a leader epoch is not the one written; records are sound", path, damaged_at
@@ -283,7 +287,9 @@ class _Recovery:
             file.sync()
         finally:
             file.close()
-        segment = Segment(self._filesystem, self._directory, found.summary(is_compacted=is_compacted), found.blocks)
+        segment = Segment(
+            self._filesystem, self._directory, contents.summary(is_compacted=is_compacted), contents.blocks
+        )
         segment.trust()
         self._unindexed.add(base_offset)
         return self._dated(segment)

@@ -36,12 +36,12 @@ def scan_segment(
     end: int | None = None,
 ) -> SegmentContents:
     """Walk the whole file, or up to ``end``; never raises for what is in it."""
-    found = SegmentContents(base_offset)
+    contents = SegmentContents(base_offset)
     size = file.size() if end is None else end
     chunk = b""
     chunk_start = 0
-    while found.log_bytes < size:
-        position = found.log_bytes - chunk_start
+    while contents.log_bytes < size:
+        position = contents.log_bytes - chunk_start
         needed = HEADER_BYTES
         try:
             if len(chunk) - position >= HEADER_BYTES:
@@ -49,29 +49,29 @@ def scan_segment(
                 needed = header.size_bytes
                 if len(chunk) - position >= needed:
                     check_crc(chunk, position, header)
-                    if header.base_offset < found.next_offset or (
-                        contiguous and header.base_offset > found.next_offset
+                    if header.base_offset < contents.next_offset or (
+                        contiguous and header.base_offset > contents.next_offset
                     ):
-                        reason = f"the batch has offset {header.base_offset} where {found.next_offset} goes on"
-                        found.damage = CorruptBatch(path, found.log_bytes, reason)
+                        reason = f"the batch has offset {header.base_offset} where {contents.next_offset} goes on"
+                        contents.damage = CorruptBatch(path, contents.log_bytes, reason)
                         break
-                    found.take(header, memoryview(chunk)[position : position + needed], interval_bytes)
+                    contents.take(header, memoryview(chunk)[position : position + needed], interval_bytes)
                     continue
         except DecodeError as error:
-            found.damage = CorruptBatch(path, found.log_bytes, f"{error.field} is bad: {error.reason}")
+            contents.damage = CorruptBatch(path, contents.log_bytes, f"{error.field} is bad: {error.reason}")
             break
-        if needed > size - found.log_bytes:
-            left = size - found.log_bytes
-            found.damage = TornTail(
-                path, found.log_bytes, f"the file ends {left} bytes into a batch of {needed} or more"
+        if needed > size - contents.log_bytes:
+            left = size - contents.log_bytes
+            contents.damage = TornTail(
+                path, contents.log_bytes, f"the file ends {left} bytes into a batch of {needed} or more"
             )
             break
-        chunk_start = found.log_bytes
+        chunk_start = contents.log_bytes
         chunk = file.read(chunk_start, max(needed, min(_CHUNK_BYTES, size - chunk_start)))
         if len(chunk) < needed:
-            found.damage = TornTail(path, found.log_bytes, "the file cannot be read from here on")
+            contents.damage = TornTail(path, contents.log_bytes, "the file cannot be read from here on")
             break
-    return found
+    return contents
 
 
 def holds_sound_batch(file: File, position: int, next_offset: int) -> bool:

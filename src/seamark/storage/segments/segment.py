@@ -260,16 +260,16 @@ class Segment:
     def _rebuild_blocks(self) -> Blocks:
         file = self.file or self._filesystem.open(self.path, read_only=True)
         try:
-            found = scan_segment(file, self.path, self.base_offset, contiguous=not self.is_compacted)
+            contents = scan_segment(file, self.path, self.base_offset, contiguous=not self.is_compacted)
         finally:
             if file is not self.file:
                 file.close()
-        if found.log_bytes != self.size:
+        if contents.log_bytes != self.size:
             raise CorruptBatch(
-                self.path, found.log_bytes, "the bytes from here on are not those written"
-            ) from found.damage
+                self.path, contents.log_bytes, "the bytes from here on are not those written"
+            ) from contents.damage
         self.trust()
-        return found.blocks
+        return contents.blocks
 
     def read_blocks(self, first: int, last: int) -> bytes:
         """Return the bytes of the blocks from ``first`` to ``last``, both included, checked if they are cold."""
@@ -389,21 +389,21 @@ class Segment:
             while position < len(content):
                 base, length, delta, largest = unpack(content, position)
                 if largest >= timestamp_ms and base + delta >= from_offset:
-                    for found in self._timestamps(content, position, blocks.positions[number]):
-                        if not isinstance(found, tuple):
-                            yield found
-                        elif found[1] >= timestamp_ms and found[0] >= from_offset:
-                            return found
+                    for place in self._timestamps(content, position, blocks.positions[number]):
+                        if not isinstance(place, tuple):
+                            yield place
+                        elif place[1] >= timestamp_ms and place[0] >= from_offset:
+                            return place
                 position += length + LENGTH_OVERHEAD
         return None
 
     def find_max_timestamp(self, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record with the largest timestamp from ``from_offset`` on."""
         if self.max_timestamp_offset >= from_offset:
-            found = yield from self.find_timestamp(self.max_timestamp_ms, from_offset)
+            place = yield from self.find_timestamp(self.max_timestamp_ms, from_offset)
             # None where a batch says that it has a later time than its records have: then all are looked at.
-            if found is not None:
-                return found
+            if place is not None:
+                return place
         best: tuple[int, int] | None = None
         blocks = self.blocks
         for number in range(max(bisect_right(blocks.offsets, from_offset) - 1, 0), len(blocks)):

@@ -75,9 +75,9 @@ class Segments:
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Pauses[tuple[int, int] | None]:
         """Return offset and timestamp of the first record from ``from_offset`` on that is not older."""
         for segment in list(self._row):
-            found = yield from segment.find_timestamp(timestamp_ms, from_offset)
-            if found is not None:
-                return found
+            place = yield from segment.find_timestamp(timestamp_ms, from_offset)
+            if place is not None:
+                return place
         return None
 
     def find_max_timestamp(self, from_offset: int) -> Pauses[tuple[int, int] | None]:
@@ -85,9 +85,9 @@ class Segments:
         best: tuple[int, int] | None = None
         for segment in list(self._row):
             if best is None or segment.max_timestamp_ms > best[1]:
-                found = yield from segment.find_max_timestamp(from_offset)
-                if found is not None and (best is None or found[1] > best[1]):
-                    best = found
+                place = yield from segment.find_max_timestamp(from_offset)
+                if place is not None and (best is None or place[1] > best[1]):
+                    best = place
         return best
 
 

@@ -41,7 +41,7 @@ MAX_ROW_BYTES = INT32_MAX
 
 
 class Section:
-    """Records that lie in one piece of memory: those of the batches in ``table`` (columns: ``column_kernels.B_…``).
+    """Records that lie in one piece of memory: those of the batches in ``table`` (columns: ``kernels.B_…``).
 
     ``content`` is the caller's buffer number ``buffer_index`` and ``compressed_at`` None, or ``content`` is unfolded
     and its compressed form starts in that buffer at ``compressed_at``.

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from seamark.errors import DecodeError
-from seamark.wire.columns import compiler as column_compiler
-from seamark.wire.columns import kernels
+from seamark.wire.columns import compiler, kernels
 from seamark.wire.columns.batches import Section, Selection, in_buffer
 from seamark.wire.columns.errors import kernel_error
 
@@ -105,7 +104,7 @@ class ColumnBuffers:
         """Decode every section; ``ticks`` are the timestamp's in a millisecond."""
         if not self._selection.sections:
             return
-        decode = column_compiler.decode_records()
+        decode = compiler.decode_records()
         state = self._state
         for section in self._selection.sections:
             code = decode(
@@ -162,7 +161,7 @@ class ColumnBuffers:
         values = _Bytes(count, state[kernels.S_HEADER_VALUE_BYTES])
         copied = np.zeros(kernels.STATE_SIZE, np.int64)
         if rows:
-            copy = column_compiler.copy_headers()
+            copy = compiler.copy_headers()
             first_row = 0
             for section, end_row in zip(self._selection.sections, self._section_ends, strict=False):
                 code = copy(

@@ -1,8 +1,8 @@
 """Kafka's record batches as Arrow columns, without a Python object per record. Needs ``seamark[arrow]``.
 
 One call takes the bytes of one partition as a Fetch response or a log segment holds them, and returns one
-``pyarrow.RecordBatch``. ``column_batches`` chooses the batches, ``column_kernels`` decodes their records,
-``column_buffers`` makes room for the columns. ``seamark.wire.records`` reads the same bytes as objects; both accept and
+``pyarrow.RecordBatch``. ``batches`` chooses the batches, ``kernels`` decodes their records,
+``buffers`` makes room for the columns. ``seamark.wire.records`` reads the same bytes as objects; both accept and
 refuse the same ones, with the same field and position in the error.
 
 Only the columns that are asked for are filled, but every record is checked in full. A first pass cannot know the sizes,

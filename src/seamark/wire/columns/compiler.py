@@ -19,7 +19,7 @@ from numba import njit
 from numba.core import event
 
 from seamark.readable_log import readable_logger
-from seamark.wire.columns import kernels as column_kernels
+from seamark.wire.columns import kernels
 
 Kernel = Callable[..., int]
 
@@ -67,10 +67,10 @@ def compiled(module: ModuleType, name: str) -> Kernel:
 
 
 def decode_records() -> Kernel:
-    """The compiled ``column_kernels.decode_records``."""
-    return compiled(column_kernels, "decode_records")
+    """The compiled ``kernels.decode_records``."""
+    return compiled(kernels, "decode_records")
 
 
 def copy_headers() -> Kernel:
-    """The compiled ``column_kernels.copy_headers``; readers that want no headers never wait for it."""
-    return compiled(column_kernels, "copy_headers")
+    """The compiled ``kernels.copy_headers``; readers that want no headers never wait for it."""
+    return compiled(kernels, "copy_headers")

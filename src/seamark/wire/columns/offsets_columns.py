@@ -109,11 +109,11 @@ class _Source(NamedTuple):
 def decode_offsets(keys: pa.Array, values: pa.Array) -> OffsetsColumns:
     """Sort and decode records given as two arrays of bytes of the same length."""
     key_source, value_source = _source(keys), _source(values)
-    found = np.zeros((kernels.ENTRY_FIELDS, len(keys)), np.int64)
-    compiled(kernels, "scan_entries")(*key_source[1:], *value_source[1:], found)
-    kinds = found[kernels.KIND]
-    commits, odd_commits = _commits(found, key_source, value_source)
-    groups, odd_groups = _groups(found, key_source, value_source)
+    entries = np.zeros((kernels.ENTRY_FIELDS, len(keys)), np.int64)
+    compiled(kernels, "scan_entries")(*key_source[1:], *value_source[1:], entries)
+    kinds = entries[kernels.KIND]
+    commits, odd_commits = _commits(entries, key_source, value_source)
+    groups, odd_groups = _groups(entries, key_source, value_source)
     others = np.flatnonzero((kinds == kernels.SLOW) | (kinds == kernels.NEWER))
     left = np.sort(np.concatenate([others, odd_commits, odd_groups]))
     decided = _decide(left, keys, values)
@@ -163,10 +163,10 @@ def _bad_texts(*columns: pa.Array) -> Any:
     return bad
 
 
-def _commits(found: Any, keys: _Source, values: _Source) -> tuple[pa.RecordBatch, Any]:
-    kinds = found[kernels.KIND]
+def _commits(entries: Any, keys: _Source, values: _Source) -> tuple[pa.RecordBatch, Any]:
+    kinds = entries[kernels.KIND]
     rows = np.flatnonzero((kinds == kernels.COMMIT) | (kinds == kernels.COMMIT_TOMBSTONE))
-    table = found[:, rows]
+    table = entries[:, rows]
     is_gone = table[kernels.KIND] == kernels.COMMIT_TOMBSTONE
     metadata_sizes = np.where(is_gone, -1, table[kernels.METADATA_SIZE])
     # A deletion has no place in the values; the last one known keeps the order of the cuts.
@@ -203,8 +203,8 @@ def _numbers(column: Any, kind: pa.DataType, is_null: Any = None) -> pa.Array:
     return pa.array(np.ascontiguousarray(column), mask=is_null).cast(kind)
 
 
-def _groups(found: Any, keys: _Source, values: _Source) -> tuple[pa.RecordBatch, Any]:
-    kinds = found[kernels.KIND]
+def _groups(entries: Any, keys: _Source, values: _Source) -> tuple[pa.RecordBatch, Any]:
+    kinds = entries[kernels.KIND]
     rows = np.flatnonzero((kinds == kernels.GROUP) | (kinds == kernels.GROUP_TOMBSTONE))
     if not len(rows):
         return _empty(GROUPS), rows
@@ -216,7 +216,7 @@ def _groups(found: Any, keys: _Source, values: _Source) -> tuple[pa.RecordBatch,
     count = scan(values.data, starts, sizes, heads, np.zeros((kernels.MEMBER_FIELDS, 0), np.int64))
     people = np.zeros((kernels.MEMBER_FIELDS, count), np.int64)
     scan(values.data, starts, sizes, heads, people)
-    names = _texts(keys, found[kernels.GROUP_AT, rows], found[kernels.GROUP_SIZE, rows])
+    names = _texts(keys, entries[kernels.GROUP_AT, rows], entries[kernels.GROUP_SIZE, rows])
     is_odd = heads[kernels.MEMBERS] < 0
     texts = {
         name: _texts(values, np.where(is_odd, starts, heads[at]), np.where(is_odd, -1, heads[size]))
@@ -349,30 +349,30 @@ def _decide(rows: Any, keys: pa.Array, values: pa.Array) -> OffsetsColumns:
 
 
 def _commit_row(row: int, entry: offsets_topic.OffsetCommitEntry) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "row": row, "group": entry.group, "topic": entry.topic, "partition": entry.partition, "is_commit": False,
     }  # fmt: skip
     value = entry.value
     if value is not None:
         has_id = any(value.topic_id)
-        found |= {
+        fields |= {
             "is_commit": True, "offset": value.offset, "leader_epoch": value.leader_epoch, "metadata": value.metadata,
             "commit_ms": value.commit_timestamp, "expire_ms": value.expire_timestamp,
             "value_version": entry.value_version, "topic_id": bytes(value.topic_id) if has_id else None,
         }  # fmt: skip
-    return found
+    return fields
 
 
 def _group_row(row: int, entry: offsets_topic.GroupEntry) -> dict[str, Any]:
-    found: dict[str, Any] = {"row": row, "group": entry.group, "is_group": False}
+    fields: dict[str, Any] = {"row": row, "group": entry.group, "is_group": False}
     value = entry.value
     if value is not None:
-        found |= {
+        fields |= {
             "is_group": True, "protocol_type": value.protocol_type, "generation": value.generation,
             "protocol": value.protocol, "leader": value.leader, "state_ms": value.current_state_timestamp,
             "value_version": entry.value_version, "members": [_member_row(member) for member in value.members],
         }  # fmt: skip
-    return found
+    return fields
 
 
 def _member_row(member: offsets_topic.MemberMetadata) -> dict[str, Any]:

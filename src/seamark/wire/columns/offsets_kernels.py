@@ -5,7 +5,7 @@ plain and whole to the last byte; everything else it marks as ``SLOW``, and ``de
 always say the same.
 
 Invariant: no byte is read at a place that was not compared with the end of its record first. Everything a kernel refers
-to stands in this file or in ``column_kernels``, which changes less often than numba's cache lives; explicit loops only.
+to stands in this file or in ``kernels``, which changes less often than numba's cache lives; explicit loops only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from numba import types
 from numba.extending import register_jitable
 
-from seamark.wire.columns import kernels as column_kernels
+from seamark.wire.columns import kernels
 from seamark.wire.offsets.records import LARGEST_PARTITION
 
-byte_at: Callable[[Any, int], int] = column_kernels.byte_at
+byte_at: Callable[[Any, int], int] = kernels.byte_at
 
 # Kinds of records.
 COMMIT, COMMIT_TOMBSTONE, GROUP, GROUP_TOMBSTONE, NEWER, SLOW = range(6)
@@ -109,7 +109,7 @@ def _bytes_size(source: Any, at: int, end: int) -> int:
 bytes_size: Callable[[Any, int, int], int] = register_jitable(_bytes_size)
 
 
-def _scan_key(keys: Any, at: int, end: int, found: Any, row: int) -> int:
+def _scan_key(keys: Any, at: int, end: int, entries: Any, row: int) -> int:
     """The kind of the record as far as its key says."""
     if end - at < 2:
         return SLOW
@@ -122,41 +122,41 @@ def _scan_key(keys: Any, at: int, end: int, found: Any, row: int) -> int:
     size = text_size(keys, at, end)
     if size < 0:
         return SLOW
-    found[GROUP_AT, row] = at + 2
-    found[GROUP_SIZE, row] = size
+    entries[GROUP_AT, row] = at + 2
+    entries[GROUP_SIZE, row] = size
     at += 2 + size
     if kind == 2:
         return GROUP if at == end else SLOW
     size = text_size(keys, at, end)
     if size < 0 or end - at - 2 - size != 4:
         return SLOW
-    found[TOPIC_AT, row] = at + 2
-    found[TOPIC_SIZE, row] = size
+    entries[TOPIC_AT, row] = at + 2
+    entries[TOPIC_SIZE, row] = size
     partition = int32(keys, at + 2 + size)
     if partition < 0 or partition > LARGEST_PARTITION:
         return SLOW
-    found[PARTITION, row] = partition
+    entries[PARTITION, row] = partition
     return COMMIT
 
 
 scan_key: Any = register_jitable(_scan_key)
 
 
-def _scan_commit(values: Any, at: int, end: int, found: Any, row: int) -> int:
+def _scan_commit(values: Any, at: int, end: int, entries: Any, row: int) -> int:
     if end - at < 2:
         return SLOW
     version = int16(values, at)
     at += 2
     if version < 1 or version > 4 or end - at < 12:
         return SLOW
-    found[VERSION, row] = version
-    found[OFFSET, row] = int64(values, at)
+    entries[VERSION, row] = version
+    entries[OFFSET, row] = int64(values, at)
     at += 8
-    found[EPOCH, row] = -1
-    found[EXPIRE_MS, row] = -1
-    found[TOPIC_ID_AT, row] = -1
+    entries[EPOCH, row] = -1
+    entries[EXPIRE_MS, row] = -1
+    entries[TOPIC_ID_AT, row] = -1
     if version >= 3:
-        found[EPOCH, row] = int32(values, at)
+        entries[EPOCH, row] = int32(values, at)
         at += 4
     if version < 4:
         size = text_size(values, at, end)
@@ -176,17 +176,17 @@ def _scan_commit(values: Any, at: int, end: int, found: Any, row: int) -> int:
         size -= 1
     if size < 0 or size > end - at:
         return SLOW
-    found[METADATA_AT, row] = at
-    found[METADATA_SIZE, row] = size
+    entries[METADATA_AT, row] = at
+    entries[METADATA_SIZE, row] = size
     at += size
     if end - at < 8:
         return SLOW
-    found[COMMIT_MS, row] = int64(values, at)
+    entries[COMMIT_MS, row] = int64(values, at)
     at += 8
     if version == 1:
         if end - at != 8:
             return SLOW
-        found[EXPIRE_MS, row] = int64(values, at)
+        entries[EXPIRE_MS, row] = int64(values, at)
         return COMMIT
     if version < 4:
         return COMMIT if at == end else SLOW
@@ -194,7 +194,7 @@ def _scan_commit(values: Any, at: int, end: int, found: Any, row: int) -> int:
         return COMMIT
     # One tagged field: number 0, of 16 bytes, the topic's id.
     if end - at == 19 and byte_at(values, at) == 1 and byte_at(values, at + 1) == 0 and byte_at(values, at + 2) == 16:
-        found[TOPIC_ID_AT, row] = at + 3
+        entries[TOPIC_ID_AT, row] = at + 3
         return COMMIT
     return SLOW
 
@@ -205,7 +205,7 @@ SCAN_ENTRIES = types.int64(_SOURCE, _INT64S, _INT64S, _SOURCE, _INT64S, _INT64S,
 
 
 def scan_entries(
-    keys: Any, key_starts: Any, key_sizes: Any, values: Any, value_starts: Any, value_sizes: Any, found: Any
+    keys: Any, key_starts: Any, key_sizes: Any, values: Any, value_starts: Any, value_sizes: Any, entries: Any
 ) -> int:
     """Fill one column of ``found`` per record; a size of -1 is null. Returns how many are not ``SLOW``."""
     plain = 0
@@ -214,19 +214,19 @@ def scan_entries(
         begin = key_starts[row]
         size = key_sizes[row]
         if size >= 0 and begin >= 0 and begin + size <= keys.shape[0]:
-            kind = scan_key(keys, begin, begin + size, found, row)
+            kind = scan_key(keys, begin, begin + size, entries, row)
         begin = value_starts[row]
         size = value_sizes[row]
         if kind == COMMIT:
             if size < 0:
                 kind = COMMIT_TOMBSTONE
             elif begin >= 0 and begin + size <= values.shape[0]:
-                kind = scan_commit(values, begin, begin + size, found, row)
+                kind = scan_commit(values, begin, begin + size, entries, row)
             else:
                 kind = SLOW
         elif kind == GROUP and size < 0:
             kind = GROUP_TOMBSTONE
-        found[KIND, row] = kind
+        entries[KIND, row] = kind
         if kind != SLOW:
             plain += 1
     return plain

@@ -191,8 +191,8 @@ def encoded_size(base: int, done: DoneAhead | Iterable[int]) -> int:
 
 def decode(text: str | None, base: int) -> DoneAhead | None:
     """The map in the metadata of a commit of ``base``; None if there is none that may be applied."""
-    found = read(text, base)
-    return found if isinstance(found, DoneAhead) else None
+    done = read(text, base)
+    return done if isinstance(done, DoneAhead) else None
 
 
 def read(text: str | None, base: int) -> DoneAhead | Refusal:

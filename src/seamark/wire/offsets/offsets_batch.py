@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from struct import Struct
-from typing import Any
+from typing import Any, ClassVar
 
 from seamark.wire.offsets.records import KEY_VERSION, NO_EXPIRY, VALUE_VERSION
 from seamark.wire.protocol.template import gaps_between
@@ -44,29 +44,30 @@ class OffsetsBatch:
     """Records are added, then ``encode`` gives the batch, with offsets from 0 or from ``base_offset`` on.
 
     ``limit`` is what a batch may have; the first records that are added may exceed it, which ``size`` then shows.
-    Records of ``commit_type`` have the fields group_id, topic, partition, offset, leader_epoch, metadata, commit_ms and
-    expire_ms; ``to_bytes`` gives the key and the value of any record.
+    A subclass names its records: those of ``commit_type`` have the fields group_id, topic, partition, offset,
+    leader_epoch, metadata, commit_ms and expire_ms; ``to_bytes`` gives the key and the value of any record.
     """
 
-    __slots__ = ("_commit_type", "_parts", "_to_bytes", "count", "limit", "size")
+    __slots__ = ("_parts", "count", "limit", "size")
 
-    def __init__(
-        self, limit: int, commit_type: type[Any], to_bytes: Callable[[Any], tuple[bytes, bytes | None]]
-    ) -> None:
+    commit_type: ClassVar[type[Any]]
+
+    def to_bytes(self, record: Any) -> tuple[bytes, bytes | None]:
+        raise NotImplementedError
+
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._commit_type = commit_type
-        self._to_bytes = to_bytes
         self._parts: list[bytes] = []
         self.count = 0
         # Of the batch with what was added so far.
         self.size = HEADER_BYTES
 
-    def add(self, records: Sequence[Any]) -> bool:
+    def add_records(self, records: Sequence[Any]) -> bool:
         """Add records, all or none; False if there is no room for them beside those that are there.
 
         Raises EncodeError, and adds nothing, if one of them cannot be written.
         """
-        plain: Any = self._commit_type
+        plain: Any = self.commit_type
         parts: list[bytes] = []
         delta = self.count
         group_id = topic = metadata = None
@@ -120,7 +121,7 @@ class OffsetsBatch:
         return True
 
     def add_again(self, template: RecordsTemplate, offsets: Sequence[int], commit_ms: int) -> bool:
-        """As ``add``, for the records of a repeated commit; the last of them must be below ``SHORT_DELTAS``."""
+        """As ``add_records``, for the records of a repeated commit; the last of them must be below ``SHORT_DELTAS``."""
         size = self.size + template.size
         if size > self.limit and self.count:
             return False
@@ -131,7 +132,7 @@ class OffsetsBatch:
 
     def encode_record(self, record: Any, delta: int) -> bytes:
         """Any record, at that distance from the batch's first offset: the general way."""
-        key, value = self._to_bytes(record)
+        key, value = self.to_bytes(record)
         end = _NULL if value is None else _varint(len(value)) + value
         body = b"".join((b"\x00\x00", _varint(delta), _varint(len(key)), key, end, b"\x00"))
         return _varint(len(body)) + body

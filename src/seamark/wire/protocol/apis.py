@@ -50,7 +50,7 @@ def _load(module_name: str) -> Api:
 def all_apis() -> dict[int, Api]:
     """Every API by key."""
     names = sorted(module.name for module in pkgutil.iter_modules(messages.__path__))
-    return {found.key: found for found in sorted(map(_load, names), key=lambda each: each.key)}
+    return {loaded.key: loaded for loaded in sorted(map(_load, names), key=lambda each: each.key)}
 
 
 def api(key: int) -> Api:
@@ -59,10 +59,10 @@ def api(key: int) -> Api:
     >>> api(8)
     <OffsetCommit key=8 versions=0-9>
     """
-    found = all_apis().get(key)
-    if found is None:
+    known = all_apis().get(key)
+    if known is None:
         raise BadValue("request_api_key", 0, f"there is no API with key {key}")
-    return found
+    return known
 
 
 @cache

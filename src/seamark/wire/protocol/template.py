@@ -17,4 +17,4 @@ def gaps_between(clear: bytes, set_: bytes, width: int) -> list[int]:
     if len(clear) != len(set_):
         raise ValueError(f"the encodings have {len(clear)} and {len(set_)} bytes, so the number has no fixed width")
     differing = (int.from_bytes(clear) ^ int.from_bytes(set_)).to_bytes(len(clear))
-    return [found.start() for found in re.finditer(b"[^\\x00]{%d}" % width, differing)]
+    return [gap.start() for gap in re.finditer(b"[^\\x00]{%d}" % width, differing)]

@@ -50,6 +50,7 @@ def read_quickly(
     # How many are left over for the next call, and how many headers this one may have.
     rest = max(0, left - most) if most_headers > 0 else left - 1
     headers_left = most_headers
+    max_headers = cursor.max_headers
     look_again = count - _RECORDS_TO_SEE
     size_before = 0
     key: bytes | None
@@ -133,7 +134,7 @@ def read_quickly(
                 position += size
 
             if content[position]:
-                headers, position = _read_headers_quickly(content, position, start + (length >> 1), cursor.max_headers)
+                headers, position = _read_headers_quickly(content, position, end, max_headers)
                 headers_left -= len(headers)
                 if headers_left <= 0:
                     rest = left - 1
@@ -180,31 +181,30 @@ def read_quickly(
 
 def _read_headers_quickly(content: bytes, position: int, end: int, limit: int) -> tuple[FrozenHeaders, int]:
     """``read_headers`` for few headers with short keys; what it lets pass too far, the end of the record shows."""
-    start = position
     count = content[position]
+    start = position
     position += 1
     if count & 0x81 or count >> 1 > limit:
         return read_headers(content, start, end, limit, "")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count >> 1):
         size = content[position]
-        position += 1
         if size & 0x81:
             return read_headers(content, start, end, limit, "")
         size >>= 1
+        position += 1
         key = content[position : position + size].decode()
         position += size
         size = content[position]
+        position += 1
         if size == 1:
-            position += 1
             headers.append((key, None))
             continue
         if size & 0x81:
-            size, position = read_varint(content, position, end, "")
+            size, position = read_varint(content, position - 1, end, "")
             if size < 0:
                 return read_headers(content, start, end, limit, "")
         else:
-            position += 1
             size >>= 1
         headers.append((key, content[position : position + size]))
         position += size

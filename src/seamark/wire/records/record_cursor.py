@@ -30,12 +30,11 @@ class RecordCursor:
 
     __slots__ = ("content", "end", "header", "header_count", "last_delta", "left", "max_headers", "position")
 
-    def __init__(self, header: BatchHeader, content: bytes, position: int, end: int, max_headers: int) -> None:
-        self.header = header
-        self.content = content
-        self.position = position
-        self.end = end
-        self.left = header.record_count
-        self.last_delta = -1
-        self.header_count = 0
-        self.max_headers = max_headers
+    content: bytes
+    end: int
+    header: BatchHeader
+    header_count: int
+    last_delta: int
+    left: int
+    max_headers: int
+    position: int

@@ -115,7 +115,14 @@ class RecordSlices(RecordCursor):
         else:
             content = decompress(codec, memoryview(buffer)[start:end], max_bytes, start)
             end = len(content)
-        super().__init__(header, content, first, end, max_headers)
+        self.header = header
+        self.content = content
+        self.position = first
+        self.end = end
+        self.left = header.record_count
+        self.last_delta = -1
+        self.header_count = 0
+        self.max_headers = max_headers
         if header.record_count * SMALLEST_RECORD_BYTES > self.end - self.position:
             reason = f"{header.record_count} records do not fit {self.end - self.position} bytes"
             raise self._placed(BadLength("record_count", self.position, reason))

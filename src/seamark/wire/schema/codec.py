@@ -98,34 +98,34 @@ def encode_in_steps(message: VersionedStruct, version: int, append: Callable[[by
 
 def decoder(cls: type[VersionedStruct], version: int) -> Decoder:
     """The compiled decoder; hot paths keep it instead of asking each time."""
-    found = _decoders.get((cls, version))
-    if found is None:
+    compiled = _decoders.get((cls, version))
+    if compiled is None:
         if version not in cls.versions:
             raise UnknownVersion(cls.__name__, 0, f"version {version} is not one of {cls.versions!r}")
-        found = _decoders[cls, version] = _build(f"decode_{cls.__name__}_v{version}", *decoder_source(cls, version))
-    return found
+        compiled = _decoders[cls, version] = _build(f"decode_{cls.__name__}_v{version}", *decoder_source(cls, version))
+    return compiled
 
 
 def decode_in_steps(
     cls: type[M], buffer: bytes | memoryview, position: int, version: int, max_elements: int = MAX_ELEMENTS
 ) -> Generator[None, None, M]:
     """As ``decode_from``, a little with each step, for a message that is too long to be read at one go."""
-    found = _decoders_in_steps.get((cls, version))
-    if found is None:
+    compiled = _decoders_in_steps.get((cls, version))
+    if compiled is None:
         source = decoder_source(cls, version, in_steps=True)
-        found = _decoders_in_steps[cls, version] = _build(f"decode_{cls.__name__}_v{version}_in_steps", *source)
+        compiled = _decoders_in_steps[cls, version] = _build(f"decode_{cls.__name__}_v{version}_in_steps", *source)
     message: M
-    message, _ = yield from found(buffer, position, len(buffer), max_elements)
+    message, _ = yield from compiled(buffer, position, len(buffer), max_elements)
     return message
 
 
 def encoder(cls: type[VersionedStruct], version: int) -> Encoder:
-    found = _encoders.get((cls, version))
-    if found is None:
+    compiled = _encoders.get((cls, version))
+    if compiled is None:
         if version not in cls.versions:
             raise OutOfRange(f"{cls.__name__}.version", version, f"is not one of {cls.versions!r}")
-        found = _encoders[cls, version] = _build(f"encode_{cls.__name__}_v{version}", *encoder_source(cls, version))
-    return found
+        compiled = _encoders[cls, version] = _build(f"encode_{cls.__name__}_v{version}", *encoder_source(cls, version))
+    return compiled
 
 
 def encode_versioned(message: VersionedStruct, version: int) -> bytes:

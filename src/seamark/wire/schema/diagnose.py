@@ -14,8 +14,8 @@ from seamark.wire.schema.structs import Array, Field, Fixed, Kind, Variable, Ver
 
 def explain(message: VersionedStruct, version: int, error: Exception) -> EncodeError:
     """The error for the first bad field; ``error`` is what the encoder stumbled over."""
-    found = _in_struct(message, version, type(message).__name__)
-    return found or EncodeError(type(message).__name__, message, f"cannot be written: {error}")
+    fault = _in_struct(message, version, type(message).__name__)
+    return fault or EncodeError(type(message).__name__, message, f"cannot be written: {error}")
 
 
 def _in_struct(item: Any, version: int, path: str) -> EncodeError | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.broker.api.leader_hints import current_leader_of, endpoints_of
-from seamark.broker.api.produce_rules import check_head, check_records
+from seamark.broker.api.produce_rules import NobodyWaits, check_head, check_records
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.dispatch import answer_refused
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
@@ -87,7 +87,10 @@ class _Producing:
         self._response = ProduceResponse()
 
     def steps(self) -> Steps:
-        yield from self._append_all()
+        try:
+            yield from self._append_all()
+        except NobodyWaits:
+            return
         response = self._finished()
         if response is not None and self._context.connection.is_open:
             self._context.reply(response)
@@ -111,8 +114,7 @@ class _Producing:
             for each in wanted.partition_data:
                 if not is_first:
                     yield None
-                    if not context.connection.is_open and self._request.acks != NO_ACKS:
-                        # Nobody will learn what became of the rest, and may well send it again.
+                    if not self._is_wanted():
                         return
                 is_first = False
                 if code is ErrorCode.NONE:
@@ -125,6 +127,10 @@ class _Producing:
                 ProduceResponseNodeEndpoint(node_id=each.id, host=address.host, port=address.port, rack=each.rack)
                 for each, address in endpoints_of(self._node, self._moved, context)
             ]
+
+    def _is_wanted(self) -> bool:
+        """Once the client has gone away nobody will learn what became of the rest, and may well send it again."""
+        return self._context.connection.is_open or self._request.acks == NO_ACKS
 
     def _finished(self) -> ProduceResponse | None:
         """All is appended that will be: the answer, unless it waits for a sync."""
@@ -185,7 +191,7 @@ class _Producing:
         self, partition: Partition, wanted: ProduceRequestPartition
     ) -> Generator[Wait | None, None, ProduceResponsePartition]:
         head = check_head(wanted.records, partition, self._context.version)
-        batch = yield from check_records(head, partition, self._now_ms, self._node)
+        batch = yield from check_records(head, partition, self._now_ms, self._node, self._is_wanted)
         # Others had their turn in the meantime.
         if partition.is_deleted:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -14,16 +14,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from seamark.client.backoff import ExponentialBackoff, RandomSource
-from seamark.client.core.commits.messages import commit_codes, commit_request
-from seamark.client.core.commits.verdict import Remedy, Standpoint, Verdict, not_sent, verdict_on
-from seamark.client.core.effects import Effect, FindCoordinator, SendToCoordinator, Tickets
-from seamark.client.core.events import FailedCommitLog, commit_failed_line
-from seamark.client.core.membership.generation import Generation
+from seamark.client.core.commits.verdict import CommitContext, Remedy, Verdict, not_sent, verdict_on
+from seamark.client.core.effects import (
+    Effect,
+    FailedCommitLog,
+    FindCoordinator,
+    SendToCoordinator,
+    Tickets,
+    commit_failed_line,
+)
+from seamark.client.core.membership.context import Generation
 from seamark.client.core.membership.membership import Membership
 from seamark.client.core.metrics import ConsumerMetrics
 from seamark.client.errors import BrokerError, ClientError, CommitTimedOut, RetriableCommitFailed
+from seamark.client.group_offsets import commit_codes, offset_commit_request
 from seamark.client.records import Offset
+from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.offset_commit import OffsetCommitResponse
 from seamark.wire.schema.schema import Message
@@ -114,11 +120,20 @@ class Commits:
         self._begin(commit, now_ms)
         return commit
 
-    def start_async(self, offsets: Offsets, now_ms: int, *, is_told: bool = False) -> Commit:
-        """A commit that is sent once and reported by ``finished``."""
+    def start_async(
+        self,
+        offsets: Offsets,
+        now_ms: int,
+        *,
+        is_told: bool = False,
+        on_done: Callable[[Commit, int], None] | None = None,
+    ) -> Commit:
+        """A commit that is sent once and reported by ``finished``, or by ``on_done`` the moment it ends."""
         commit = Commit(offsets, None, now_ms)
         commit.is_told = is_told
-        self._unreported.append(commit)
+        commit.on_done = on_done
+        if on_done is None:
+            self._unreported.append(commit)
         self._begin(commit, now_ms)
         return commit
 
@@ -169,7 +184,7 @@ class Commits:
         commit.sent_ms = now_ms
         commit.sent_under = self._membership.generation
         self._in_flight[commit.ticket] = commit
-        request = commit_request(self._group_id, identity, commit.offsets)
+        request = offset_commit_request(self._group_id, identity, commit.offsets)
         self._effects.append(SendToCoordinator(commit.ticket, request, self._request_timeout_ms))
 
     # -- what comes back
@@ -181,9 +196,9 @@ class Commits:
         assert isinstance(response, OffsetCommitResponse)
         self._metrics.commits.add(now_ms - commit.sent_ms)
         membership = self._membership
-        standpoint = Standpoint(self._group_id, commit.sent_under == membership.generation, membership.state)
+        context = CommitContext(self._group_id, commit.sent_under == membership.generation, membership.state)
         codes = commit_codes(response)
-        verdict = verdict_on(codes, standpoint)
+        verdict = verdict_on(codes, context)
         if verdict.error is not None:
             verdict.error.partition_codes = dict(codes)
         self._carry_out(verdict)
@@ -300,10 +315,10 @@ class Commits:
         """Asynchronous commits whose callbacks are to run now, in the order they were started."""
         if self._fenced is not None:
             return []
-        found = []
+        finished = []
         while self._unreported and self._unreported[0].is_done:
-            found.append(self._unreported.popleft())
-        return found
+            finished.append(self._unreported.popleft())
+        return finished
 
     def hand_back(self, commits: Sequence[Commit]) -> None:
         """These were given by ``finished``, and their callbacks could not be run yet."""

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from seamark.client.core.membership.answers import Reset
-from seamark.client.core.membership.generation import MemberState
+from seamark.client.core.membership.context import MemberState, Reset
 from seamark.client.errors import (
     ClientError,
     CommitFailed,
@@ -49,7 +48,7 @@ class Verdict(NamedTuple):
     is_fenced: bool = False
 
 
-class Standpoint(NamedTuple):
+class CommitContext(NamedTuple):
     """Who judges: the group, and whether the member is still the one that sent the commit."""
 
     group_id: str
@@ -57,8 +56,8 @@ class Standpoint(NamedTuple):
     state: MemberState
 
 
-def verdict_on(codes: Sequence[tuple[TopicPartition, ErrorCode]], standpoint: Standpoint) -> Verdict:
-    group = f"group {standpoint.group_id!r}"
+def verdict_on(codes: Sequence[tuple[TopicPartition, ErrorCode]], context: CommitContext) -> Verdict:
+    group = f"group {context.group_id!r}"
     unauthorized: list[str] = []
     for partition, code in codes:
         if code is ErrorCode.NONE:
@@ -71,13 +70,13 @@ def verdict_on(codes: Sequence[tuple[TopicPartition, ErrorCode]], standpoint: St
         if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
             too_large = [where for where, each in codes if each is code]
             return Verdict(
-                CommitMetadataTooLarge("the metadata is longer than the broker allows", too_large, standpoint.group_id)
+                CommitMetadataTooLarge("the metadata is longer than the broker allows", too_large, context.group_id)
             )
         if code in _RETRY:
             return Verdict(broker_error(code, _API, f"{partition}, {group}"), Remedy.RETRY)
         if code in _REDISCOVER:
             return Verdict(broker_error(code, _API, group), Remedy.REDISCOVER)
-        return _about_the_member(code, partition, codes, standpoint)
+        return _about_the_member(code, partition, codes, context)
     if unauthorized:
         topics = ", ".join(sorted(set(unauthorized)))
         return Verdict(broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _API, f"topics {topics}, {group}"))
@@ -88,22 +87,22 @@ def _about_the_member(
     code: ErrorCode,
     partition: TopicPartition,
     codes: Sequence[tuple[TopicPartition, ErrorCode]],
-    standpoint: Standpoint,
+    context: CommitContext,
 ) -> Verdict:
     partitions = [where for where, each in codes if each is code]
-    group = standpoint.group_id
+    group = context.group_id
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         return Verdict(
             RebalanceInProgress("the group is rebalancing; poll, then commit again", partitions, group), Remedy.REJOIN
         )
-    if code is ErrorCode.FENCED_INSTANCE_ID and standpoint.is_same_generation:
+    if code is ErrorCode.FENCED_INSTANCE_ID and context.is_same_generation:
         return Verdict(broker_error(code, _API, f"group {group!r}"), is_fenced=True)
     if code is ErrorCode.FENCED_INSTANCE_ID or code in _GENERATION_OVER:
-        if not standpoint.is_same_generation and standpoint.state.is_joining:
+        if not context.is_same_generation and context.state.is_joining:
             reason = "the member is joining a later generation; poll, then commit again"
             return Verdict(RebalanceInProgress(reason, partitions, group))
         error = CommitFailed(_left_behind(code), partitions, group)
-        if not standpoint.is_same_generation:
+        if not context.is_same_generation:
             return Verdict(error)
         return Verdict(error, Remedy.RESET, _GENERATION_OVER.get(code, Reset.NOTHING))
     return Verdict(broker_error(code, _API, f"{partition}, group {group!r}"))

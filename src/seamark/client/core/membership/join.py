@@ -9,6 +9,10 @@ move the attempt on. So a caller that runs out of time leaves the attempt pendin
 After ``advance`` without success the member is in one of three places (C20): UNJOINED, the attempt having failed, no
 heartbeats; PREPARING_REBALANCE, JoinGroup unanswered, no heartbeats; COMPLETING_REBALANCE, SyncGroup unanswered,
 heartbeats on.
+
+``JoinWaiting`` is what the log says while a member cannot get into its group: what it waits for, since when, and when
+that is over. It is looked after with every poll and when ``next_ms`` has come. A member that only waits for its
+caller's next poll is not spoken of.
 """
 
 from __future__ import annotations
@@ -16,20 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from seamark.assignors import Assignments, Assignor, ClusterTopics, RebalanceProtocol
-from seamark.client.backoff import ExponentialBackoff
 from seamark.client.core.effects import Raise, RefreshMetadata
-from seamark.client.core.membership.answers import Next, Reset, reaction_to
-from seamark.client.core.membership.attempt import JoinAttempt
-from seamark.client.core.membership.completion import Completion
-from seamark.client.core.membership.generation import UNKNOWN_GENERATION_ID, Generation, MemberState
+from seamark.client.core.lasting_failures import LastingFailures
+from seamark.client.core.membership.context import UNKNOWN_GENERATION_ID, Generation, MemberContext, MemberState, Reset
+from seamark.client.core.membership.handover import Completion, JoinAttempt, Preparation
 from seamark.client.core.membership.heartbeats import Heartbeats
 from seamark.client.core.membership.leader import ClusterSeen, assign, read_subscriptions, topics_of
-from seamark.client.core.membership.messages import PROTOCOL_TYPE, join_request, sync_request
-from seamark.client.core.membership.preparation import Preparation
-from seamark.client.core.membership.standing import Standing
-from seamark.client.core.membership_settings import MembershipSettings
+from seamark.client.core.membership.messages import PROTOCOL_TYPE, Next, join_request, reaction_to, sync_request
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.core.settings import MembershipSettings
 from seamark.client.errors import BrokerError, broker_error
+from seamark.client.timing import ExponentialBackoff
 from seamark.errors import SeamarkError, UsageError
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.messages.join_group import JoinGroupResponse
@@ -44,11 +45,13 @@ _JOINS_AT_ONCE = 3
 # A line of the log each.
 _MEMBERS_NAMED = 5
 
+_JOINING = "joining the group"
+
 
 class JoinLoop:
     def __init__(
         self,
-        standing: Standing,
+        context: MemberContext,
         settings: MembershipSettings,
         assignors: Sequence[Assignor],
         protocol: RebalanceProtocol,
@@ -57,7 +60,7 @@ class JoinLoop:
         backoff: ExponentialBackoff,
         topics: Callable[[], tuple[str, ...]],
     ) -> None:
-        self._standing = standing
+        self._context = context
         self._settings = settings
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = protocol
@@ -71,8 +74,8 @@ class JoinLoop:
         self._rebalance_started_ms: int | None = None
         # What the last attempt met, until one succeeds; None also for what is part of every join.
         self.last_error: Exception | None = None
-        self.preparation = Preparation(standing, settings, protocol)
-        self.completion = Completion(standing, settings.group_id, self._assignors, self._known_partitions)
+        self.preparation = Preparation(context, settings, protocol)
+        self.completion = Completion(context, settings.group_id, self._assignors, self._known_partitions)
         self.attempt: JoinAttempt | None = None
         self.retry_at_ms = 0
         # The topics of the last JoinGroup; joining with others is a reason to join again (C22).
@@ -85,20 +88,20 @@ class JoinLoop:
 
     @property
     def is_needed_or_pending(self) -> bool:
-        return self._standing.is_rejoin_needed or self.attempt is not None
+        return self._context.is_rejoin_needed or self.attempt is not None
 
     # -- the caller is here
 
     def advance(self, now_ms: int) -> None:
-        standing = self._standing
+        context = self._context
         while self.is_needed_or_pending:
-            if not standing.is_coordinator_known:
-                standing.find_coordinator()
+            if not context.is_coordinator_known:
+                context.find_coordinator()
                 return
             if self.attempt is None:
                 if now_ms < self.retry_at_ms:
                     return
-                if standing.needs_join_prepare and not self.preparation.advance(self._topics(), now_ms):
+                if context.needs_join_prepare and not self.preparation.advance(self._topics(), now_ms):
                     return
                 self._start(now_ms)
             if self.attempt is None or not self.attempt.is_done:
@@ -110,9 +113,9 @@ class JoinLoop:
                 return
 
     def _start(self, now_ms: int) -> None:
-        standing = self._standing
+        context = self._context
         self._heartbeats.disable()
-        standing.state = MemberState.PREPARING_REBALANCE
+        context.state = MemberState.PREPARING_REBALANCE
         if self._rebalance_started_ms is None:
             self._rebalance_started_ms = now_ms
         self.joined_topics = self._topics()
@@ -124,14 +127,14 @@ class JoinLoop:
                 self._settings,
                 tuple(self._assignors.values()),
                 self.joined_topics,
-                standing.owned,
-                standing.generation,
-                standing.rejoin_reason,
+                context.owned,
+                context.generation,
+                context.rejoin_reason,
             )
         except Exception as error:  # noqa: BLE001 - a custom assignor's user data may fail in any way
             self._end_with(error, now_ms)
             return
-        self.attempt.ticket = standing.send(
+        self.attempt.ticket = context.send(
             request,
             max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS),
             self._joined,
@@ -140,18 +143,18 @@ class JoinLoop:
 
     def _judge_failure(self, error: Exception, failed_ms: int) -> bool:
         """C17: True to go round again at once."""
-        standing = self._standing
+        context = self._context
         self.attempt = None
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
-        standing.want_rejoin(f"rebalance failed due to {kind}")
+        context.want_rejoin(f"rebalance failed due to {kind}")
         # With MEMBER_ID_REQUIRED nothing has failed: every new member is told its id that way.
         if not (isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED):
-            standing.log("info", "rebalance_failed", f"joining the group failed: {error}", reason=str(error))
+            context.log("info", "rebalance_failed", f"joining the group failed: {error}", reason=str(error))
         following = self._following(error)
         if following is Next.RAISE:
             # A caller that polls on in spite of it does not send a request with every poll.
             self._join_at_once(error, failed_ms)
-            standing.do(Raise(error))
+            context.emit(Raise(error))
             return False
         if following is Next.JOIN_AT_ONCE:
             self._join_at_once(error, failed_ms)
@@ -179,24 +182,24 @@ class JoinLoop:
 
     def _complete(self, attempt: JoinAttempt, now_ms: int) -> bool:
         """C16: True when the attempt is over, however it ended."""
-        standing = self._standing
-        generation, state = standing.generation, standing.state
+        context = self._context
+        generation, state = context.generation, context.state
         if generation.is_reset or state is not MemberState.STABLE:
             self.attempt = None
             reason = (
                 f"the rebalance was overtaken: generation {generation.generation_id} of member "
                 f"{generation.member_id!r} in state {state.value}"
             )
-            standing.reset(Reset.EVERYTHING, reason)
+            context.reset(Reset.EVERYTHING, reason)
             self._join_at_once(SeamarkError(reason), now_ms)
             return True
         if not self.completion.advance(attempt, self._topics()):
             return False
         self.attempt = None
-        standing.needs_join_prepare = True
+        context.needs_join_prepare = True
         if attempt.difference is None and not attempt.is_owned:
             # It could not be taken: the subscription has changed meanwhile, or the leader does not know it.
-            self._join_at_once(SeamarkError(standing.rejoin_reason), now_ms)
+            self._join_at_once(SeamarkError(context.rejoin_reason), now_ms)
         else:
             self._joins_at_once = self._failures = 0
             self.last_error = None
@@ -206,11 +209,11 @@ class JoinLoop:
 
     def _joined(self, response: Message, sent_under: Generation, now_ms: int) -> None:
         assert isinstance(response, JoinGroupResponse)
-        attempt, standing = self._current(), self._standing
+        attempt, context = self._current(), self._context
         code = error_code(response.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             # The coordinator holds this id for us; the next JoinGroup brings it back.
-            standing.generation = Generation(UNKNOWN_GENERATION_ID, response.member_id)
+            context.generation = Generation(UNKNOWN_GENERATION_ID, response.member_id)
         if code is not ErrorCode.NONE:
             self._refused(code, "JoinGroup", sent_under, now_ms)
             return
@@ -218,12 +221,12 @@ class JoinLoop:
         if response.protocol_type is not None and response.protocol_type != PROTOCOL_TYPE:
             self._end_with(self._inconsistent(f"it is a group of type {response.protocol_type!r}"), now_ms)
             return
-        if standing.state is not MemberState.PREPARING_REBALANCE:
+        if context.state is not MemberState.PREPARING_REBALANCE:
             # The generation was reset while the request was under way: what it joined is not what we are.
             self._end_with(broker_error(ErrorCode.ILLEGAL_GENERATION, "JoinGroup", self._subject), now_ms)
             return
-        standing.state = MemberState.COMPLETING_REBALANCE
-        standing.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+        context.state = MemberState.COMPLETING_REBALANCE
+        context.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self._heartbeats.enable(now_ms)
         attempt.leader = response.leader
         if response.leader != response.member_id:
@@ -232,7 +235,7 @@ class JoinLoop:
         attempt.members, unreadable = read_subscriptions(response.members)
         for member_id, problem in list(unreadable.items())[:_MEMBERS_NAMED]:
             text = f"member {member_id} is assigned nothing: its subscription cannot be read ({problem})"
-            standing.log("warning", "subscription_unreadable", text, member_id=member_id)
+            context.log("warning", "subscription_unreadable", text, member_id=member_id)
         # A leader that may skip the assignment still watches the metadata (KIP-814), so it needs to know the topics.
         self.group_topics = topics_of(attempt.members)
         if response.skip_assignment:
@@ -242,7 +245,7 @@ class JoinLoop:
         elif self.group_topics <= self._covered:
             self._lead(now_ms)
         else:
-            standing.do(RefreshMetadata(self.group_topics | frozenset(self._topics())))
+            context.emit(RefreshMetadata(self.group_topics | frozenset(self._topics())))
 
     def metadata_changed(self, cluster: ClusterTopics, covered: frozenset[str], now_ms: int) -> None:
         self._cluster = cluster
@@ -261,7 +264,7 @@ class JoinLoop:
         now = self._see()
         if now != self.seen:
             before, self.seen = self.seen, None
-            self._standing.request_rejoin(
+            self._context.request_rejoin(
                 f"cached metadata has changed from {dict(before.partition_counts)} at the beginning of the rebalance "
                 f"to {dict(now.partition_counts)}"
             )
@@ -278,14 +281,14 @@ class JoinLoop:
         return ClusterSeen.of(self._cluster, self.group_topics, with_racks=self._settings.rack is not None)
 
     def _lead(self, now_ms: int) -> None:
-        attempt, standing = self._current(), self._standing
+        attempt, context = self._current(), self._context
         assert attempt.members is not None
         members, attempt.members = attempt.members, None
-        if standing.state is not MemberState.COMPLETING_REBALANCE:
+        if context.state is not MemberState.COMPLETING_REBALANCE:
             # A heartbeat has told that the group goes on without us while the metadata was awaited.
             self._end_with(broker_error(ErrorCode.ILLEGAL_GENERATION, "JoinGroup", self._subject), now_ms)
             return
-        name = standing.generation.protocol
+        name = context.generation.protocol
         assignor = self._assignors.get(name or "")
         if assignor is None:
             self._end_with(self._inconsistent(f"its assignor {name!r} is not configured here"), now_ms)
@@ -301,8 +304,8 @@ class JoinLoop:
     def _send_sync(self, assignments: Assignments, now_ms: int) -> None:
         attempt = self._current()
         attempt.sync_started_ms = now_ms
-        attempt.ticket = self._standing.send(
-            sync_request(self._settings, self._standing.generation, assignments),
+        attempt.ticket = self._context.send(
+            sync_request(self._settings, self._context.generation, assignments),
             self._settings.request_timeout_ms,
             self._synced,
             self._failed,
@@ -310,7 +313,7 @@ class JoinLoop:
 
     def _synced(self, response: Message, sent_under: Generation, now_ms: int) -> None:
         assert isinstance(response, SyncGroupResponse)
-        attempt, standing = self._current(), self._standing
+        attempt, context = self._current(), self._context
         code = error_code(response.error_code)
         if code is not ErrorCode.NONE:
             self._refused(code, "SyncGroup", sent_under, now_ms)
@@ -318,29 +321,29 @@ class JoinLoop:
         self._metrics.syncs.add(now_ms - attempt.sync_started_ms)
         if response.protocol_type is not None and response.protocol_type != PROTOCOL_TYPE:
             self._end_with(self._inconsistent(f"it is a group of type {response.protocol_type!r}"), now_ms)
-        elif response.protocol_name is not None and response.protocol_name != standing.generation.protocol:
+        elif response.protocol_name is not None and response.protocol_name != context.generation.protocol:
             self._end_with(self._inconsistent(f"the group was synced for assignor {response.protocol_name!r}"), now_ms)
-        elif standing.generation.is_reset or standing.state is not MemberState.COMPLETING_REBALANCE:
+        elif context.generation.is_reset or context.state is not MemberState.COMPLETING_REBALANCE:
             self._end_with(broker_error(ErrorCode.ILLEGAL_GENERATION, "SyncGroup", self._subject), now_ms)
         else:
-            standing.state = MemberState.STABLE
-            standing.is_rejoin_needed = False
+            context.state = MemberState.STABLE
+            context.is_rejoin_needed = False
             if self._rebalance_started_ms is not None:
                 self._metrics.rebalanced(now_ms - self._rebalance_started_ms, now_ms)
                 self._rebalance_started_ms = None
             attempt.assignment = response.assignment
-            number, member_id, _ = standing.generation
+            number, member_id, _ = context.generation
             text = f"joined generation {number} as {member_id}"
-            standing.log("info", "joined", text, generation=number, member_id=member_id)
+            context.log("info", "joined", text, generation=number, member_id=member_id)
 
     def _refused(self, code: ErrorCode, api: str, sent_under: Generation, now_ms: int) -> None:
-        standing = self._standing
+        context = self._context
         reaction = reaction_to(code)
         if reaction.forgets_coordinator:
-            standing.forget_coordinator(f"{api} answered {code.name}")
+            context.forget_coordinator(f"{api} answered {code.name}")
         # An instance id that is fenced here was taken before we came: joining with a blank id would only take it back.
-        if sent_under == standing.generation and code is not ErrorCode.FENCED_INSTANCE_ID:
-            standing.reset(reaction.reset, f"encountered {code.name} from {api} response")
+        if sent_under == context.generation and code is not ErrorCode.FENCED_INSTANCE_ID:
+            context.reset(reaction.reset, f"encountered {code.name} from {api} response")
         self._end_with(broker_error(code, api, self._subject), now_ms)
 
     def _failed(self, error: Exception, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
@@ -349,7 +352,7 @@ class JoinLoop:
     def _end_with(self, error: Exception, now_ms: int) -> None:
         """The attempt failed; the caller hears of it, or tries again, in ``advance``."""
         self._metrics.failed_rebalances += 1
-        self._standing.state = MemberState.UNJOINED
+        self._context.state = MemberState.UNJOINED
         self._heartbeats.disable()
         attempt = self._current()
         attempt.members = None
@@ -359,7 +362,7 @@ class JoinLoop:
     def abandon(self) -> None:
         """The member leaves: whatever is under way is not for it any more."""
         if self.attempt is not None:
-            self._standing.give_up(self.attempt.ticket)
+            self._context.give_up(self.attempt.ticket)
         self.attempt = None
         # A listener that runs at this moment is heard out: what it was told is not told again.
         self.preparation.forget_commit()
@@ -388,3 +391,47 @@ class JoinLoop:
 def no_assignor() -> UsageError:
     """C2, E14."""
     return UsageError("subscribing needs an assignor, but partition.assignment.strategy is set to empty")
+
+
+class JoinWaiting:
+    def __init__(self, context: MemberContext, joining: JoinLoop) -> None:
+        self._context = context
+        self._joining = joining
+        self._lasting: LastingFailures[str] = LastingFailures("has not succeeded", "has succeeded")
+        # What the look-up of the coordinator has met so far, if anything.
+        self.coordinator_problem: Callable[[], object] = lambda: None
+
+    def look(self, now_ms: int) -> None:
+        if (reason := self._reason()) is not None:
+            if (line := self._lasting.failed(_JOINING, reason, now_ms)) is not None:
+                self._context.log("warning", "join_waits", line, reason=reason)
+        elif self._is_in_group and (line := self._lasting.succeeded(_JOINING, now_ms)) is not None:
+            self._context.log("warning", "join_succeeds", line)
+
+    def forget(self) -> None:
+        """It does not want to join any more."""
+        self._lasting.forget(_JOINING)
+
+    @property
+    def next_ms(self) -> int | None:
+        return None if self._reason() is None else self._lasting.due_ms(_JOINING)
+
+    @property
+    def _is_in_group(self) -> bool:
+        return self._context.state is MemberState.STABLE and not self._joining.is_needed_or_pending
+
+    def _reason(self) -> str | None:
+        """What keeps it out; None if nothing does, or only the caller can tell."""
+        context, error = self._context, self._joining.last_error
+        if self._is_in_group:
+            return None
+        if not context.is_coordinator_known:
+            problem = self.coordinator_problem()
+            return f"its coordinator is not known{'' if problem is None else f': {problem}'}"
+        if error is not None:
+            return str(error)
+        if context.state is MemberState.PREPARING_REBALANCE:
+            return "JoinGroup is not answered so far; the coordinator waits until the other members have come to poll"
+        if context.state is MemberState.COMPLETING_REBALANCE:
+            return "SyncGroup is not answered so far; the leader of the group has not assigned the partitions yet"
+        return None

@@ -46,7 +46,7 @@ def read_subscriptions(
 
     If the leader gave up, one member that sends garbage would keep the whole group from ever being assigned.
     """
-    found = []
+    subscriptions = []
     unreadable: dict[str, DecodeError] = {}
     for member in members:
         try:
@@ -54,7 +54,7 @@ def read_subscriptions(
         except DecodeError as error:
             unreadable[member.member_id] = error
             subscription = Subscription()
-        found.append(
+        subscriptions.append(
             MemberSubscription(
                 member_id=member.member_id,
                 topics=tuple(subscription.topics),
@@ -69,7 +69,7 @@ def read_subscriptions(
                 instance_id=member.group_instance_id,
             )
         )
-    return found, unreadable
+    return subscriptions, unreadable
 
 
 def topics_of(members: Iterable[MemberSubscription]) -> frozenset[str]:

@@ -13,25 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seamark.assignors import Assignor, ClusterTopics, RebalanceProtocol, common_protocol
-from seamark.client.backoff import ExponentialBackoff, RandomSource
 from seamark.client.core.effects import CallListener, Effect, Own, Raise, RefreshMetadata, Tickets
-from seamark.client.core.membership.answers import Reset
-from seamark.client.core.membership.generation import (
-    NO_IDENTITY,
-    Generation,
-    GroupIdentity,
-    GroupMetadata,
-    MemberState,
-)
-from seamark.client.core.membership.heartbeats import Heartbeats
-from seamark.client.core.membership.join import JoinLoop, no_assignor
+from seamark.client.core.membership.context import Generation, GroupMetadata, MemberContext, MemberState, Reset
+from seamark.client.core.membership.handover import Handover, before_leave
+from seamark.client.core.membership.heartbeats import Heartbeats, PollInterval
+from seamark.client.core.membership.join import JoinLoop, JoinWaiting, no_assignor
 from seamark.client.core.membership.messages import leave_request
-from seamark.client.core.membership.ownership import Handover, before_leave
-from seamark.client.core.membership.poll_interval import PollInterval
-from seamark.client.core.membership.standing import Standing
-from seamark.client.core.membership.waiting import JoinWaiting
-from seamark.client.core.membership_settings import MembershipSettings
 from seamark.client.core.metrics import ConsumerMetrics
+from seamark.client.core.settings import MembershipSettings
+from seamark.client.group_offsets import NO_IDENTITY, GroupIdentity
+from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.messages.leave_group import LeaveGroupResponse
 from seamark.wire.schema.schema import Message
@@ -50,11 +41,11 @@ class Membership:
         self.settings = settings
         self._assignors = tuple(assignors)
         self.protocol = common_protocol(self._assignors) if self._assignors else RebalanceProtocol.EAGER
-        self._standing = Standing(tickets)
+        self._context = MemberContext(tickets)
         self.poll_interval = PollInterval(settings.max_poll_interval_ms)
-        self._heartbeats = Heartbeats(self._standing, settings, self.poll_interval, metrics, self._leave)
+        self._heartbeats = Heartbeats(self._context, settings, self.poll_interval, metrics, self._leave)
         self._joining = JoinLoop(
-            self._standing,
+            self._context,
             settings,
             self._assignors,
             self.protocol,
@@ -63,7 +54,7 @@ class Membership:
             ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random_source=rng),
             lambda: self._topics,
         )
-        self.waiting = JoinWaiting(self._standing, self._joining)
+        self.waiting = JoinWaiting(self._context, self._joining)
         # None while nothing is subscribed to; sorted, so that the order of a set never shows.
         self._wanted: tuple[str, ...] | None = None
         self._has_pattern = False
@@ -76,19 +67,19 @@ class Membership:
 
     @property
     def state(self) -> MemberState:
-        return self._standing.state
+        return self._context.state
 
     @property
     def generation(self) -> Generation:
-        return self._standing.generation
+        return self._context.generation
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        return self._standing.owned
+        return self._context.owned
 
     @property
     def is_heartbeat_enabled(self) -> bool:
-        return self._standing.is_heartbeat_enabled
+        return self._context.is_heartbeat_enabled
 
     @property
     def is_subscribed(self) -> bool:
@@ -96,11 +87,11 @@ class Membership:
 
     @property
     def is_rejoin_needed(self) -> bool:
-        return self._standing.is_rejoin_needed
+        return self._context.is_rejoin_needed
 
     @property
     def needs_join_prepare(self) -> bool:
-        return self._standing.needs_join_prepare
+        return self._context.needs_join_prepare
 
     @property
     def is_settled(self) -> bool:
@@ -122,7 +113,7 @@ class Membership:
 
     @property
     def is_coordinator_known(self) -> bool:
-        return self._standing.is_coordinator_known
+        return self._context.is_coordinator_known
 
     @property
     def has_error(self) -> bool:
@@ -147,7 +138,7 @@ class Membership:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        generation = self._standing.generation
+        generation = self._context.generation
         return GroupMetadata(
             self.settings.group_id, generation.generation_id, generation.member_id, self.settings.instance_id
         )
@@ -161,7 +152,7 @@ class Membership:
             return NO_IDENTITY
         if self.state is not MemberState.STABLE:
             return None
-        generation = self._standing.generation
+        generation = self._context.generation
         return GroupIdentity(generation.generation_id, generation.member_id, self.settings.instance_id)
 
     # -- the caller
@@ -173,31 +164,31 @@ class Membership:
             # What is known so far may be about a few topics only; a pattern is matched against all of them.
             self._metadata_ms = None
         self._has_pattern = has_pattern
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     def poll(self, now_ms: int) -> list[Effect]:
         self.poll_interval.polled(now_ms)
         if self._wanted is not None and not self.is_listener_running:
             self._poll(now_ms)
             self.waiting.look(now_ms)
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     def _poll(self, now_ms: int) -> None:
-        standing = self._standing
+        context = self._context
         if not self._assignors:
-            standing.do(Raise(no_assignor()))
+            context.emit(Raise(no_assignor()))
             return
         fenced = self._heartbeats.take_error()
         if fenced is not None:
-            standing.do(Raise(fenced))
+            context.emit(Raise(fenced))
             return
-        if not standing.is_coordinator_known:
-            standing.find_coordinator()
+        if not context.is_coordinator_known:
+            context.find_coordinator()
             return
         joining = self._joining
         joining.notice_changed_cluster()
         if joining.attempt is None and joining.joined_topics not in (None, self._wanted):
-            standing.request_rejoin(
+            context.request_rejoin(
                 f"subscription has changed from {list(joining.joined_topics or ())} at the beginning of the rebalance "
                 f"to {list(self._wanted or ())}"
             )
@@ -213,13 +204,13 @@ class Membership:
             return False
         if self._metadata_ms is None or now_ms - self._metadata_ms >= self.settings.retry_backoff_ms:
             self._is_refreshing = True
-            self._standing.do(RefreshMetadata(None))
+            self._context.emit(RefreshMetadata(None))
             return False
         return True
 
     def listener_returned(self, error: BaseException | None, now_ms: int) -> list[Effect]:  # noqa: ARG002
         """The call of the last CallListener is over; ``error`` is what poll is to raise for it."""
-        joining, standing = self._joining, self._standing
+        joining, context = self._joining, self._context
         if self._leaving is not None:
             self._leaving = None
             self._disown()
@@ -228,12 +219,12 @@ class Membership:
         elif joining.completion.calling is not None:
             error = joining.completion.listener_returned(error)
         if error is not None:
-            standing.do(Raise(error))
-        return standing.take_effects()
+            context.emit(Raise(error))
+        return context.take_effects()
 
     def commit_before_join_finished(self, now_ms: int) -> list[Effect]:  # noqa: ARG002
         self._joining.preparation.commit_finished()
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     # -- leaving
 
@@ -244,8 +235,8 @@ class Membership:
         self._joining.completion.abandon()
         if handover.call is not None:
             self._leaving = handover
-            self._standing.do(CallListener(handover.call, handover.partitions))
-        return self._standing.take_effects()
+            self._context.emit(CallListener(handover.call, handover.partitions))
+        return self._context.take_effects()
 
     def leave(self, reason: str, now_ms: int, *, even_if_static: bool = False, remain: bool = False) -> list[Effect]:
         """Leave the group for good; static members stay unless told otherwise (C32)."""
@@ -253,80 +244,80 @@ class Membership:
         self._disown()
         self._wanted = None
         self.waiting.forget()
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     def _leave(self, reason: str, now_ms: int, *, even_if_static: bool = False, remain: bool = False) -> None:  # noqa: ARG002
-        standing = self._standing
+        context = self._context
         # A static member is known by its instance id, also before its first join has told it a member id.
         is_known = bool(self.generation.member_id) or self.settings.is_static
         is_member = self.state is not MemberState.UNJOINED and is_known
         may_leave = even_if_static or not self.settings.is_static
-        if is_member and may_leave and not remain and standing.is_coordinator_known:
-            self._leave_ticket = standing.send(
+        if is_member and may_leave and not remain and context.is_coordinator_known:
+            self._leave_ticket = context.send(
                 leave_request(self.settings, self.generation, reason),
                 self.settings.request_timeout_ms,
                 self._left,
                 self._leave_failed,
                 overtakes=self.is_join_unanswered,
             )
-            standing.log("info", "leaves", f"leaves the group: {reason}", reason=reason)
+            context.log("info", "leaves", f"leaves the group: {reason}", reason=reason)
         self._joining.abandon()
-        standing.leave_generation(reason)
+        context.leave_generation(reason)
 
     def _left(self, response: Message, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
         assert isinstance(response, LeaveGroupResponse)
         self._leave_ticket = None
         codes = [response.error_code, *(member.error_code for member in response.members)]
         if any(codes):
-            self._standing.log("warning", "leave_failed", f"LeaveGroup answered error codes {codes}")
+            self._context.log("warning", "leave_failed", f"LeaveGroup answered error codes {codes}")
 
     def _leave_failed(self, error: Exception, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
         self._leave_ticket = None
-        self._standing.log("warning", "leave_failed", f"LeaveGroup was not answered: {error}")
+        self._context.log("warning", "leave_failed", f"LeaveGroup was not answered: {error}")
 
     def _disown(self) -> None:
-        if self._standing.owned:
-            self._standing.owned = ()
-            self._standing.do(Own(()))
+        if self._context.owned:
+            self._context.owned = ()
+            self._context.emit(Own(()))
 
     # -- the rest of the world
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
-        self._standing.is_coordinator_known = True
+        self._context.is_coordinator_known = True
         self._heartbeats.coordinator_found(now_ms)
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     def coordinator_lost(self, now_ms: int) -> list[Effect]:  # noqa: ARG002
         """The shell has found out by itself; heartbeats need a new one, whether or not the caller polls."""
-        self._standing.is_coordinator_known = False
-        if self._standing.is_heartbeat_enabled:
-            self._standing.find_coordinator()
-        return self._standing.take_effects()
+        self._context.is_coordinator_known = False
+        if self._context.is_heartbeat_enabled:
+            self._context.find_coordinator()
+        return self._context.take_effects()
 
     def metadata_changed(self, cluster: ClusterTopics, covered: frozenset[str], now_ms: int) -> list[Effect]:
         """A new picture of the cluster; ``covered`` are the topics that were asked for, existing or not."""
         self._metadata_ms = now_ms
         self._is_refreshing = False
         self._joining.metadata_changed(cluster, covered, now_ms)
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     def metadata_failed(self) -> None:
         """A refresh that was asked for gave nothing: ask again with the next poll."""
         self._is_refreshing = False
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> list[Effect]:
-        self._standing.answered(ticket, response, now_ms)
-        return self._standing.take_effects()
+        self._context.answered(ticket, response, now_ms)
+        return self._context.take_effects()
 
     def failed(self, ticket: int, error: Exception, now_ms: int) -> list[Effect]:
-        self._standing.failed(ticket, error, now_ms)
-        return self._standing.take_effects()
+        self._context.failed(ticket, error, now_ms)
+        return self._context.take_effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
         self._heartbeats.tick(now_ms)
         if self._is_wait_watched:
             self.waiting.look(now_ms)
-        return self._standing.take_effects()
+        return self._context.take_effects()
 
     @property
     def next_tick_ms(self) -> int | None:
@@ -345,16 +336,16 @@ class Membership:
     # -- what commits find out about the membership (F24)
 
     def request_rejoin(self, reason: str) -> list[Effect]:
-        self._standing.request_rejoin(reason)
-        return self._standing.take_effects()
+        self._context.request_rejoin(reason)
+        return self._context.take_effects()
 
     def reset(self, reset: Reset, reason: str) -> list[Effect]:
-        self._standing.reset(reset, reason)
-        return self._standing.take_effects()
+        self._context.reset(reset, reason)
+        return self._context.take_effects()
 
     def forget_coordinator(self, reason: str) -> list[Effect]:
-        self._standing.forget_coordinator(reason)
-        return self._standing.take_effects()
+        self._context.forget_coordinator(reason)
+        return self._context.take_effects()
 
     @property
     def _topics(self) -> tuple[str, ...]:

@@ -1,19 +1,25 @@
-"""What a member says when it joins and syncs: the requests of a rebalance, built from what it wants and has.
+"""The requests of a member, the assignments in them, and what to do about an error code in an answer (C17, C31).
 
 One subscription is offered per assignor, in order of preference, in the newest format; the coordinator picks the
 protocol by the members' votes. An eager member has given up everything before it joins and claims nothing; a
 cooperative one claims what it keeps, with the generation it got it in, so that a leader can tell whose claim is newer
 (KIP-792).
+
+Three questions per code: what becomes of the generation, is the coordinator still the coordinator, and what comes next.
+A code that the table does not have leaves the generation alone; whether it is retried follows from Kafka's own list of
+retriable codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
 
 from seamark.assignors import Assignments, Assignor, MemberAssignment
-from seamark.client.core.membership.generation import Generation
-from seamark.client.core.membership_settings import MembershipSettings
-from seamark.client.requests import ByVersion
+from seamark.client.core.membership.context import Generation, Reset
+from seamark.client.core.settings import MembershipSettings
+from seamark.client.requests import VersionedRequest
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.topic_partition import TopicPartition
@@ -25,6 +31,7 @@ from seamark.wire.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest
 from seamark.wire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from seamark.wire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
@@ -96,7 +103,7 @@ def heartbeat_request(settings: MembershipSettings, generation: Generation) -> H
     )
 
 
-def leave_request(settings: MembershipSettings, generation: Generation, reason: str) -> ByVersion:
+def leave_request(settings: MembershipSettings, generation: Generation, reason: str) -> VersionedRequest:
     """Versions up to 2 have a field for the one member, later ones a list."""
 
     def make(version: int) -> LeaveGroupRequest:
@@ -107,7 +114,7 @@ def leave_request(settings: MembershipSettings, generation: Generation, reason: 
         )
         return LeaveGroupRequest(group_id=settings.group_id, members=[member])
 
-    return ByVersion(LeaveGroupRequest, make)
+    return VersionedRequest(LeaveGroupRequest, make)
 
 
 def assignment_bytes(assignment: MemberAssignment) -> bytes:
@@ -146,3 +153,46 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     for partition in sorted(partitions):
         grouped.setdefault(partition.topic, []).append(partition.partition)
     return [TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in grouped.items()]
+
+
+class Next(Enum):
+    """What the join loop does after a failed attempt."""
+
+    JOIN_AT_ONCE = "join at once"
+    JOIN_AFTER_BACKOFF = "join after the retry backoff"
+    RAISE = "raise"
+
+
+class Reaction(NamedTuple):
+    reset: Reset
+    forgets_coordinator: bool
+    next: Next
+
+
+_AT_ONCE = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MEMBER_ID_REQUIRED,
+}
+_FORGETS_COORDINATOR = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+_RESETS = {
+    ErrorCode.UNKNOWN_MEMBER_ID: Reset.EVERYTHING,
+    ErrorCode.FENCED_INSTANCE_ID: Reset.EVERYTHING,
+    ErrorCode.ILLEGAL_GENERATION: Reset.KEEP_MEMBER_ID,
+}
+
+
+def reaction_to(code: ErrorCode) -> Reaction:
+    """How a member reacts to ``code``.
+
+    >>> reaction_to(ErrorCode.ILLEGAL_GENERATION).reset.name, reaction_to(ErrorCode.NOT_COORDINATOR).next.name
+    ('KEEP_MEMBER_ID', 'JOIN_AFTER_BACKOFF')
+    """
+    if code in _AT_ONCE:
+        following = Next.JOIN_AT_ONCE
+    elif code.is_retriable:
+        following = Next.JOIN_AFTER_BACKOFF
+    else:
+        following = Next.RAISE
+    return Reaction(_RESETS.get(code, Reset.NOTHING), code in _FORGETS_COORDINATOR, following)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from seamark.client.backoff import ExponentialBackoff, RandomSource
 from seamark.client.cluster_view import ClusterView
 from seamark.client.core.assignment_state import NO_EPOCH, AssignmentState, PartitionState, Phase, Position
-from seamark.client.core.commits.messages import fetch_request
 from seamark.client.core.effects import (
     Effect,
     FindCoordinator,
@@ -26,16 +24,25 @@ from seamark.client.core.effects import (
     StartFetching,
     StopFetching,
     Tickets,
+    position_reset_line,
 )
-from seamark.client.core.events import position_reset_line
-from seamark.client.core.fetch_port import Trouble, TroubleKind
+from seamark.client.core.fetch_port import FailureKind, FetchFailure
 from seamark.client.core.lasting_failures import LastingFailures
-from seamark.client.core.positions.answers import Answer, Outcome, committed_answers, epoch_answers, offset_answers
-from seamark.client.core.positions.errors import LogTruncated
-from seamark.client.core.positions.requests import by_leader, epoch_request, list_offsets_request
+from seamark.client.core.positions.messages import (
+    Answer,
+    OffsetOutcome,
+    committed_answers,
+    epoch_answers,
+    epoch_request,
+    list_offsets_request,
+    offset_answers,
+    partitions_by_leader,
+)
 from seamark.client.core.positions.reset import LATEST, ResetPolicy
-from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, broker_error
+from seamark.client.errors import ClientError, NoOffsetForPartition, OffsetOutOfRange, PositionError, broker_error
+from seamark.client.group_offsets import offset_fetch_request
 from seamark.client.records import Offset
+from seamark.client.timing import ExponentialBackoff, RandomSource
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.list_offsets import ListOffsetsResponse
@@ -71,7 +78,7 @@ class Positions:
         self._lasting: LastingFailures[TopicPartition] = LastingFailures()
         self._asked: dict[int, dict[TopicPartition, int]] = {}
         self._effects: list[Effect] = []
-        # Raised once, from the next poll; what stays wrong is in the partitions' own trouble.
+        # Raised once, from the next poll; what stays wrong is in the partitions' own lasting error.
         self._error: ClientError | None = None
         self.view = ClusterView()
 
@@ -100,7 +107,7 @@ class Positions:
         elif not is_coordinator_known:
             self._effects.append(FindCoordinator())
         else:
-            request = fetch_request(self._group_id, [state.partition for state in waiting])
+            request = offset_fetch_request({self._group_id: [state.partition for state in waiting]})
             self._effects.append(SendToCoordinator(self._ask(waiting), request, self._request_timeout_ms))
 
     def _ask_offsets(self, now_ms: int) -> None:
@@ -134,13 +141,13 @@ class Positions:
         if not states:
             return []
         by_partition = {state.partition: state for state in states}
-        led, leaderless = by_leader(by_partition, self.view)
+        led, leaderless = partitions_by_leader(by_partition, self.view)
         if leaderless:
             self._effects.append(RefreshMetadata(frozenset(partition.topic for partition in leaderless)))
             for partition in leaderless:
                 by_partition[partition].last_error = self._no_leader(partition)
             self._later([by_partition[partition] for partition in leaderless], now_ms)
-        return [(node_id, [by_partition[each] for each in found]) for node_id, found in led.items()]
+        return [(node_id, [by_partition[each] for each in partitions]) for node_id, partitions in led.items()]
 
     def _no_leader(self, partition: TopicPartition) -> ClientError:
         topic = self.view.topics.get(partition.topic)
@@ -184,8 +191,8 @@ class Positions:
         answers = {}
         for state in states:
             # A coordinator that does not answer is looked up again (F23), a leader may be another by now.
-            retry = Outcome.REDISCOVER if state.phase is Phase.UNKNOWN else Outcome.RETRY_AND_REFRESH
-            answers[state.partition] = Answer(retry if error.is_retriable else Outcome.RAISE, error=error)
+            retry = OffsetOutcome.REDISCOVER if state.phase is Phase.UNKNOWN else OffsetOutcome.RETRY_AND_REFRESH
+            answers[state.partition] = Answer(retry if error.is_retriable else OffsetOutcome.RAISE, error=error)
         self._apply(states, answers, now_ms)
         return True
 
@@ -208,28 +215,28 @@ class Positions:
             if answer.error is None and not state.fruitless_resets:
                 self._goes_on(state, now_ms)
             outcome = answer.outcome
-            if outcome is Outcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
+            if outcome is OffsetOutcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
                 # Every log has a beginning and an end.
                 why = "the broker answered without an offset"
                 code = ErrorCode.OFFSET_NOT_AVAILABLE
                 state.last_error = broker_error(code, "ListOffsets", f"partition {state.partition}", why)
-                outcome = Outcome.RETRY
+                outcome = OffsetOutcome.RETRY
             match outcome:
-                case Outcome.FOUND:
+                case OffsetOutcome.FOUND:
                     self._failures = 0
                     self._found(state, answer)
-                case Outcome.NOTHING:
+                case OffsetOutcome.NOTHING:
                     self._failures = 0
                     self._nothing(state)
-                case Outcome.RAISE:
+                case OffsetOutcome.RAISE:
                     self._error = answer.error
                     raised.append(state)
-                case Outcome.RETRY:
+                case OffsetOutcome.RETRY:
                     retried.append(state)
-                case Outcome.REDISCOVER:
+                case OffsetOutcome.REDISCOVER:
                     self._effects.append(ForgetCoordinator(str(answer.error)))
                     retried.append(state)
-                case Outcome.RETRY_AND_REFRESH:
+                case OffsetOutcome.RETRY_AND_REFRESH:
                     self._effects.append(RefreshMetadata(frozenset({state.partition.topic})))
                     retried.append(state)
         self._later(retried, now_ms)
@@ -331,7 +338,7 @@ class Positions:
 
     def _stuck(self, state: PartitionState, error: ClientError) -> None:
         state.change(Phase.STUCK)
-        state.trouble = error
+        state.lasting_error = error
         self._effects.append(StopFetching((state.partition,)))
 
     # -- while the caller waits
@@ -354,18 +361,18 @@ class Positions:
             and self.view.leader_epoch(state.partition) > state.validated_epoch
         )
 
-    def in_trouble(self, trouble: Trouble, now_ms: int) -> None:
+    def fetch_failed(self, failure: FetchFailure, now_ms: int) -> None:
         """What the fetcher met where the position stands."""
-        state = self._assignment.get(trouble.partition)
-        if state is None or state.term != trouble.term or state.phase is not Phase.READY:
+        state = self._assignment.get(failure.partition)
+        if state is None or state.term != failure.term or state.phase is not Phase.READY:
             return
-        if trouble.kind is TroubleKind.DIVERGED:
-            self._truncated(state, trouble.position)
-        elif trouble.kind is TroubleKind.OUT_OF_RANGE:
+        if failure.kind is FailureKind.DIVERGED:
+            self._truncated(state, failure.position)
+        elif failure.kind is FailureKind.OUT_OF_RANGE:
             if self._policy.is_none:
-                self._stuck(state, OffsetOutOfRange({trouble.partition: trouble.position.offset}))
+                self._stuck(state, OffsetOutOfRange({failure.partition: failure.position.offset}))
             else:
-                self._out_of_range(state, trouble.position, now_ms)
+                self._out_of_range(state, failure.position, now_ms)
 
     def _out_of_range(self, state: PartitionState, position: Position, now_ms: int) -> None:
         """Go where the policy says; if that is where the fetcher comes from, not without a pause."""
@@ -380,7 +387,7 @@ class Positions:
 
     @property
     def has_error(self) -> bool:
-        return self._error is not None or any(state.trouble is not None for state in self._assignment)
+        return self._error is not None or any(state.lasting_error is not None for state in self._assignment)
 
     @property
     def wants_caller(self) -> bool:
@@ -391,10 +398,12 @@ class Positions:
         if self._error is not None:
             error, self._error = self._error, None
             return error
-        without = [state.partition for state in self._assignment if isinstance(state.trouble, NoOffsetForPartition)]
+        without = [
+            state.partition for state in self._assignment if isinstance(state.lasting_error, NoOffsetForPartition)
+        ]
         if without:
             return NoOffsetForPartition(without)
-        return next((state.trouble for state in self._assignment if state.trouble is not None), None)
+        return next((state.lasting_error for state in self._assignment if state.lasting_error is not None), None)
 
     def is_missing(self) -> bool:
         """K4: is a position being looked up?"""
@@ -420,3 +429,17 @@ class Positions:
 
 def as_offset(position: Position) -> Offset:
     return Offset(position.offset, "", position.leader_epoch)
+
+
+class LogTruncated(PositionError):
+    """Records that were read are gone and auto.offset.reset is none; ``divergence`` is where the logs part."""
+
+    def __init__(self, partition: TopicPartition, position: Position, divergence: Position | None) -> None:
+        where = "at an unknown offset" if divergence is None else f"at offset {divergence.offset}"
+        super().__init__(
+            f"the log of {partition} was truncated: it differs from what was read up to offset {position.offset} "
+            f"{where}, and auto.offset.reset=none forbids to go back by itself",
+            (partition,),
+        )
+        self.position = position
+        self.divergence = divergence

@@ -61,7 +61,7 @@ def _duration_ms(text: str) -> int:
     duration = text.removeprefix(_BY_DURATION)
     if duration.startswith("-") or "-" in duration:
         raise ConfigError(OPTION, text, "the duration must not be negative")
-    found = _DURATION.fullmatch(duration)
-    if found is None:
+    parts = _DURATION.fullmatch(duration)
+    if parts is None:
         raise ConfigError(OPTION, text, "not an ISO 8601 duration such as PT1H, P7D or PT90S")
-    return int(sum(float(found[unit] or 0) * factor for unit, factor in _MS.items()))
+    return int(sum(float(parts[unit] or 0) * factor for unit, factor in _MS.items()))

@@ -1,0 +1,112 @@
+"""Reads the arguments of the clients' calls: a wrong kind is refused with a sentence before anything is sent.
+
+A text is an iterable of texts too: ``delete_topics("ab")`` would delete the topics ``a`` and ``b`` if it were let
+through. In the admin client's calls names and partitions themselves are left to the broker, which answers for each of
+them; those of a consumer are checked here, because what cannot exist would be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from seamark.client.records import Offset
+from seamark.errors import UsageError
+from seamark.topic_partition import TopicPartition
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+_LARGEST_PARTITION = 2**31 - 1
+
+
+def read_names(argument: str, wanted: Iterable[str], what: str = "names") -> list[str]:
+    """A list of names, each a text."""
+    return _read_list(argument, wanted, str, what)
+
+
+def read_items(argument: str, wanted: Iterable[T], kind: type[T]) -> list[T]:
+    """A list of values of one type."""
+    return _read_list(argument, wanted, kind, kind.__name__)
+
+
+def read_addresses(argument: str, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """A list of partitions, each (topic, partition)."""
+    return [_address(argument, each) for each in _listed(argument, wanted, "TopicPartition")]
+
+
+def read_by_address(argument: str, wanted: Mapping[TopicPartition, V]) -> dict[TopicPartition, V]:
+    """A mapping whose keys are partitions."""
+    return {_address(argument, key): value for key, value in read_mapping(argument, wanted, "TopicPartition").items()}
+
+
+def read_mapping(argument: str, wanted: Mapping[T, V], keys: str) -> Mapping[T, V]:
+    if not isinstance(wanted, Mapping):
+        raise UsageError(f"{argument} is a mapping by {keys}, not {wanted!r}")
+    return wanted
+
+
+def read_whole(argument: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UsageError(f"{argument} has whole numbers from {least} to {most}, not {value!r}")
+    return value
+
+
+def read_group_id(group_id: str) -> str:
+    """The group that offsets are committed for; Kafka lets nobody commit for the group without a name."""
+    if not isinstance(group_id, str) or not group_id:
+        raise UsageError(f"group_id is the name of a group, not {group_id!r}")
+    return group_id
+
+
+def _read_list(argument: str, wanted: Iterable[T], kind: type[T], what: str) -> list[T]:
+    items = _listed(argument, wanted, what)
+    for each in items:
+        if not isinstance(each, kind):
+            raise UsageError(f"{argument} is a list of {what}; {each!r} is none")
+    return items
+
+
+def _listed(argument: str, wanted: Iterable[T], what: str) -> list[T]:
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        remedy = f"; write [{wanted!r}]" if isinstance(wanted, str) and what.endswith("s") else ""
+        raise UsageError(f"{argument} is a list of {what}, not {wanted!r}{remedy}")
+    if isinstance(wanted, TopicPartition):
+        raise UsageError(f"{argument} is a list of {what}, not one; write [{wanted!r}]")
+    return list(wanted)
+
+
+def _address(argument: str, wanted: object) -> TopicPartition:
+    if isinstance(wanted, tuple) and len(wanted) == 2:
+        topic, index = wanted
+        if isinstance(topic, str) and isinstance(index, int) and not isinstance(index, bool):
+            return TopicPartition(topic, index)
+    raise UsageError(f"{argument} has TopicPartition(topic, partition), not {wanted!r}")
+
+
+def read_partitions(wanted: object) -> tuple[TopicPartition, ...]:
+    """What the argument of ``assign`` and its kin means: an iterable of (topic, partition)."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise UsageError(f"partitions are a list of TopicPartition, not {wanted!r}")
+    return tuple(dict.fromkeys(read_partition(each) for each in wanted))
+
+
+def read_partition(wanted: object) -> TopicPartition:
+    if not isinstance(wanted, tuple) or len(wanted) != 2:
+        raise UsageError(f"a partition is TopicPartition(topic, partition), not {wanted!r}")
+    topic, index = wanted
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"{topic!r} cannot be the name of a topic")
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= _LARGEST_PARTITION:
+        raise UsageError(f"the partition of a topic is a whole number from 0 on, not {index!r}")
+    return TopicPartition(topic, index)
+
+
+def read_offsets(offsets: object) -> dict[TopicPartition, Offset]:
+    """What the argument of a commit means."""
+    if not isinstance(offsets, Mapping):
+        raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
+    return {
+        read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
+        for partition, offset in offsets.items()
+    }

@@ -1,0 +1,73 @@
+"""Coroutine functions on the event loop of the caller, beside whatever else that runs.
+
+So handlers may use what is bound to that loop: connection pools, sessions, locks, queues. Handlers see the context
+variables that were set when the pool was made. The loop is not ours: a worker makes room for other tasks after every
+call, and one that is cancelled, as all tasks are when a program ends, ends with the call at hand, which has failed; the
+next calls get another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from contextvars import Context, copy_context
+
+from seamark.parallel.pools.call import Argument, Handler
+from seamark.parallel.pools.loop import LoopWorkers
+from seamark.parallel.pools.pool import Mailbox
+
+# How long handlers that are cancelled at the end may take to clean up, before their records are let go.
+_CLEAN_UP_S = 1.0
+
+
+class CallerLoopPool(LoopWorkers):
+    _outlives_cancellation = False
+
+    def __init__(
+        self,
+        handler: Handler,
+        argument: Argument,
+        mailbox: Mailbox,
+        concurrency: int,
+        ahead: int,
+        *,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """On the loop's own thread."""
+        super().__init__(handler, argument, mailbox, concurrency, ahead, loop)
+        self._context: Context = copy_context()
+        self._has_no_tasks = threading.Event()
+
+    def close(self, timeout: float) -> None:
+        """By the owner, which waits for workers to end; not if the loop is closed, and nothing of it runs any more."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._queue.clear()
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end)
+            self._has_no_tasks.wait(max(timeout, _CLEAN_UP_S))
+
+    # On the loop.
+
+    def _new_task(self) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._work(), name="seamark-handler", context=self._context.copy())
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._is_closed:
+            self._tell_if_empty()
+        elif self._queue:
+            self._distribute()
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tell_if_empty()
+
+    def _tell_if_empty(self) -> None:
+        if not self._tasks:
+            self._has_no_tasks.set()

@@ -1,0 +1,15 @@
+"""The bugs that are planted on purpose still stand in the source: a moved line must not end the search for them."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.mutants.deliberate import BUGS
+
+SOURCE = Path(__file__).parents[2] / "src" / "seamark"
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.why)
+def test_a_planted_bug_has_one_place(bug):
+    wanted = f"{bug.after}\n{bug.old}\n" if bug.after else f"{bug.old}\n"
+    assert (SOURCE / bug.file).read_text().count(wanted) == 1
