@@ -27,16 +27,14 @@ def parse_address(option: str, text: str) -> Address:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _LARGEST_PORT:
-        raise ConfigError(option, shortened(text), "it must be HOST:PORT with a port of 0 to 65535")
+        raise ConfigError(option, shortened(text), "must be HOST:PORT with a port from 0 to 65535")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if is_bracketed is not (":" in host):
-        raise ConfigError(option, shortened(text), "an IPv6 address, and only that, stands in brackets: [::1]:9092")
+        raise ConfigError(option, shortened(text), "an IPv6 address, and only that, must be in brackets: [::1]:9092")
     if is_bracketed:
         host = host[1:-1]
     if not host:
-        raise ConfigError(
-            option, shortened(text), "it must be HOST:PORT; 0.0.0.0 stands for all addresses of this machine"
-        )
+        raise ConfigError(option, shortened(text), "must be HOST:PORT; use 0.0.0.0 for all addresses of this machine")
     return Address(host, int(port))
 
 

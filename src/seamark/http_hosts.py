@@ -41,12 +41,12 @@ class AllowedHosts:
 def _checked(name: str) -> str:
     if "*" in name:
         raise ConfigError(
-            "allowed host", shortened(name), "any website could have such a name resolved to this machine and read the "
-            "pages: name each host in full, such as board.example.org",
+            "allowed host", shortened(name), "any website could resolve such a name to this machine and read the "
+            "pages: give full host names, such as board.example.org",
         )  # fmt: skip
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "allowed host", shortened(name), "it must be a host name without a port, such as board.example.org"
+            "allowed host", shortened(name), "must be a host name without a port, such as board.example.org"
         )
     return name.lower().removesuffix(".")
 

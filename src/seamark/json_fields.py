@@ -12,5 +12,5 @@ def no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise UsageError(f"field {next(name for name in names if names.count(name) > 1)!r} appears twice")
     return fields

@@ -38,4 +38,4 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     >>> unknown("field", "valu", ["key", "value"])
     "unknown field 'valu'; did you mean 'value'?"
     """
-    return f"unknown {what} {name!r}" + (did_you_mean(name, known) or f"; known are {', '.join(known)}")
+    return f"unknown {what} {name!r}" + (did_you_mean(name, known) or f"; known: {', '.join(known)}")

@@ -30,7 +30,7 @@ def test_a_wrong_token_is_refused_the_link_logs_in_and_the_way_out_works(new_pag
     page.wait_for_url("**/login")
     page.get_by_label("Token").fill("not the token at all")
     page.get_by_role("button", name="Log in").click()
-    page.get_by_text("That is not the token.").wait_for()
+    page.get_by_text("Wrong token.").wait_for()
     log_in(page, address)
     assert TOKEN not in page.url
     assert page.evaluate("document.cookie").find("session") < 0
@@ -115,19 +115,19 @@ def test_the_filter_the_order_and_the_pages_are_the_servers(page):
     assert lags == sorted(lags, reverse=True)
     page.get_by_label("Filter").fill("no such group")
     page.get_by_role("button", name="Show").click()
-    page.get_by_text("No group fits the filter.").wait_for()
+    page.get_by_text("No group matches the filter.").wait_for()
 
 
 def test_a_group_beyond_the_end_and_a_blocked_record_are_explained(page, picture):
     filtered(page, "beyond")
     page.get_by_role("link", name="beyond", exact=True).click()
-    page.get_by_text("the committed offset is 800 beyond the log's end: the topic was made anew").wait_for()
+    page.get_by_text("the committed offset is 800 beyond the log's end: the topic was recreated").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("g")
     page.wait_for_url("**/groups")
     filtered(page, "parallel")
     page.get_by_role("link", name="parallel", exact=True).click()
-    page.get_by_text("3 later records are done already").wait_for()
+    page.get_by_text("3 later records are already done").wait_for()
     picture("blocked")
 
 
@@ -136,7 +136,7 @@ def test_lost_records_are_named_in_the_list_and_explained_on_the_page_of_the_gro
     page.get_by_text("40 records deleted before being read").wait_for()
     picture("losing-listed")
     page.get_by_role("link", name="losing", exact=True).click()
-    page.get_by_text("they were older than the topic keeps them").wait_for()
+    page.get_by_text("removed by the topic's retention").wait_for()
     cells = {title: page.locator(f'td[data-title="{title}"]').inner_text() for title in ("Lag", "Lost", "Unfinished")}
     assert cells == {"Lag": "80", "Lost": "40", "Unfinished": "40"}
     picture("losing")
@@ -208,7 +208,7 @@ def test_a_group_with_a_consumer_is_not_reset(page, address, live):
     page.goto(f"{address}/c/main/reset?id=readers")
     page.get_by_text("refused until they are stopped").wait_for()
     page.get_by_role("button", name="Show what would change").click()
-    page.get_by_text("It would be refused").wait_for()
+    page.get_by_text("This would be refused").wait_for()
     assert page.get_by_role("button", name=re.compile("^Make")).is_disabled()
 
 

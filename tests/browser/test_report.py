@@ -108,7 +108,7 @@ def test_a_group_shows_its_charts_and_they_can_be_read(open_report):
         "Lag over time",
         "Commits over time",
         "Members and rebalances",
-        "How the work is",
+        "Distribution of work",
         "Partitions",
     ):
         assert page.get_by_role("heading", name=heading).count() >= 1, heading
@@ -144,7 +144,7 @@ def test_the_numbers_of_a_partition_add_up_as_the_page_says(open_report):
         assert cells["First offset"] + cells["Read"] + cells["Moved"] == cells["Last offset"]
     page.get_by_text("First offset + read + moved = last offset").wait_for()
     page.get_by_role(
-        "heading", name="How the work is spread: records written from the first to the last look"
+        "heading", name="Distribution of work: records written from the first to the last sample"
     ).wait_for()
     keep(page, "report-10-sums")
 

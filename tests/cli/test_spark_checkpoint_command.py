@@ -119,10 +119,10 @@ def test_what_the_client_is_told_stays_out_of_plans(seamark, kafka_like, directo
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda text: text[: len(text) // 2], "not a plan, or cut short: no valid JSON at line"),
+        (lambda text: text[: len(text) // 2], "not a plan, or truncated: invalid JSON at line"),
         (lambda text: text.replace('"offset": 4', '"offset": 5'), "the plan was changed after it was made"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "reads version 1"),
-        (lambda text: "", "not a plan, or cut short"),
+        (lambda text: "", "not a plan, or truncated"),
     ],
 )
 def test_a_damaged_plan_changes_nothing(seamark, kafka_like, admin, directory, fresh_name, tmp_path, damage, words):
@@ -184,7 +184,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_refused(seamark, kafka_like, 
     directory = checkpoint(tmp_path, {3: [ours]}, done=[3])
     refused = seamark("to-group", directory, fresh_name("g"), "--bootstrap", kafka_like.bootstrap)
     assert refused.code == 1
-    assert f"topic '{topic}' was made anew after the checkpoint" in refused.err
+    assert f"topic '{topic}' was recreated after the checkpoint" in refused.err
 
 
 def test_offsets_outside_the_log_are_refused_unless_allowed(seamark, kafka_like, admin, topic, tmp_path, fresh_name):
@@ -199,7 +199,7 @@ def test_offsets_outside_the_log_are_refused_unless_allowed(seamark, kafka_like,
     # A plan that is refused leaves no file that the next attempt would stumble over.
     assert list(tmp_path.glob("seamark-plan-*.json")) == []
     clamped = seamark(*to_group, "--clamp")
-    assert (clamped.code, "the end is used, 10" in clamped.err) == (0, True)
+    assert (clamped.code, "the end of the log, 10, is used" in clamped.err) == (0, True)
     assert committed(admin, group)[TopicPartition(topic, 1)].offset == 10
     assert seamark(*to_group, "--allow-outside-log").code == 0
     assert committed(admin, group)[TopicPartition(topic, 1)].offset == 99
@@ -210,7 +210,7 @@ def test_a_new_query_starts_where_a_group_is(seamark, kafka_like, admin, topic, 
     admin.alter_group_offsets(group, {TopicPartition(topic, 1): 3}).raise_if_failed()
     refused = seamark("from-group", group, "--bootstrap", kafka_like.bootstrap)
     assert refused.code == 1
-    assert f"has no offset of {topic}-0: say --fallback earliest or latest" in refused.err
+    assert f"has no offset of {topic}-0: give --fallback earliest or latest" in refused.err
     for fallback, start in (("earliest", -2), ("latest", -1)):
         found = seamark("from-group", group, "--fallback", fallback, "--bootstrap", kafka_like.bootstrap)
         assert json.loads(found.out) == {topic: {"0": start, "1": 3}}
@@ -225,13 +225,13 @@ def test_a_new_query_starts_where_a_group_is(seamark, kafka_like, admin, topic, 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("show", "nowhere"), 1, "there is no such directory"),
-        (("to-group", "nowhere", "g"), 1, "there is no such directory"),
-        (("show", "s3://bucket/x"), 1, "only directories of this machine"),
-        (("from-group", "g", "--fallback", "first"), 2, "--fallback is earliest, latest or fail, not 'first'"),
-        (("from-group", "g"), 2, "no cluster was named"),
+        (("show", "nowhere"), 1, "no such directory"),
+        (("to-group", "nowhere", "g"), 1, "no such directory"),
+        (("show", "s3://bucket/x"), 1, "must be a directory on this machine"),
+        (("from-group", "g", "--fallback", "first"), 2, "--fallback must be earliest, latest or fail, got 'first'"),
+        (("from-group", "g"), 2, "no cluster given"),
         (("from-group", "g", "--bootstrap", "127.0.0.1:1", "-o", "default.api.timeout.ms=300"), 1, "could be reached"),
-        (("from-group", "g", "-o", "sasl.password"), 2, "it must be KEY=VALUE"),
+        (("from-group", "g", "-o", "sasl.password"), 2, "must be KEY=VALUE"),
     ],
 )
 def test_bad_input_is_answered_with_one_sentence(seamark, monkeypatch, arguments, code, words):

@@ -119,21 +119,21 @@ def test_show_tells_where_a_letter_came_from_why_it_failed_and_what_is_in_it(let
 
 def test_replay_is_a_dry_run_until_it_is_applied_and_then_happens_once(letters):
     bootstrap, source, dead = letters
-    assert "10 records would be put back; nothing was written" in run(bootstrap, "replay", dead)
+    assert "10 records would be replayed; nothing was written" in run(bootstrap, "replay", dead)
     assert records_of(bootstrap, source) == []
-    assert "10 records put back" in run(bootstrap, "replay", dead, "--apply")
+    assert "10 records replayed" in run(bootstrap, "replay", dead, "--apply")
     found = records_of(bootstrap, source)
     assert [record.value for record in found] == [b"value %d" % number for number in range(10)]
     assert found[3].key == b"key 3"
     assert found[3].headers == (("trace", b"abc"), ("raw", b"\xff"), ("seamark-dead-letter-replays", b"1"))
-    assert "nothing to put back" in run(bootstrap, "replay", dead, "--apply")
+    assert "nothing to replay" in run(bootstrap, "replay", dead, "--apply")
     assert len(records_of(bootstrap, source)) == 10
 
 
 def test_what_a_filter_left_out_can_be_put_back_later_and_the_rest_is_not_repeated(letters):
     bootstrap, source, dead = letters
     told = run_json(bootstrap, "replay", dead, "--error", "OutOfStock", "--apply")
-    assert (told["put_back"], told["left_out"]) == (4, {"left out by a filter": 6})
+    assert (told["put_back"], told["left_out"]) == (4, {"excluded by a filter": 6})
     with Consumer(bootstrap_servers=bootstrap, group_id=told["group"]) as consumer:
         committed = consumer.committed([TopicPartition(dead, 0)])[TopicPartition(dead, 0)]
     assert committed.offset == 0
@@ -149,7 +149,7 @@ def test_what_a_filter_left_out_can_be_put_back_later_and_the_rest_is_not_repeat
 def test_a_refused_commit_says_how_many_were_put_back_and_the_next_replay_repeats_them(our_broker, letters):
     bootstrap, source, dead = letters
     fault = our_broker.faults.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=1)
-    with pytest.raises(NotRemembered, match=r"^10 records put back, but the commit to group .* was refused: .*"):
+    with pytest.raises(NotRemembered, match=r"^10 records replayed, but the commit to group .* was refused: .*"):
         run(bootstrap, "replay", dead, "--apply")
     assert fault.hits == 1
     assert len(records_of(bootstrap, source)) == 10
@@ -198,7 +198,7 @@ def test_replay_can_go_elsewhere_but_not_round_in_circles(letters, fresh_name):
     assert run_json(bootstrap, "replay", dead, "--to", other, "--apply")["put_back"] == 10
     assert len(records_of(bootstrap, other)) == 10
     assert records_of(bootstrap, source) == []
-    with pytest.raises(UsageError, match="round in circles"):
+    with pytest.raises(UsageError, match="would come back to it"):
         run(bootstrap, "replay", dead, "--to", dead, "--group", "another")
 
 
@@ -214,7 +214,7 @@ def test_letters_of_others_and_those_that_failed_too_often_are_left_out_and_coun
     assert told["put_back"] == 0
     assert told["left_out"] == {
         "not written as a dead letter by Seamark": 1,
-        "put back 5 times already; --max-replays allows more": 1,
+        "replayed 5 times already; --max-replays allows more": 1,
     }
     assert run_json(bootstrap, "replay", dead, "--max-replays", "9", "--apply")["put_back"] == 1
     assert run_json(bootstrap, "list", dead)[0]["error_type"] in ("(no provenance)", "E")
@@ -228,7 +228,7 @@ def test_more_replays_than_can_be_remembered_are_refused_before_any_is_made():
         if random.random() < 0.5:
             record = SimpleNamespace(topic=place.topic, partition=0, offset=offset)
             plan.chosen.append((Letter(record, None), Replay("orders", [])))
-    with pytest.raises(UsageError, match="too scattered to be remembered"):
+    with pytest.raises(UsageError, match="too scattered to be recorded"):
         check_memory(plan)
     plan.chosen = plan.chosen[:1000]
     check_memory(plan)
@@ -238,10 +238,10 @@ def test_more_replays_than_can_be_remembered_are_refused_before_any_is_made():
     ("arguments", "sentence"),
     [
         (["show", "no-such-topic"], "there is no topic 'no-such-topic'"),
-        (["show", "{dead}", "--at", "17"], "it must be PARTITION:OFFSET"),
+        (["show", "{dead}", "--at", "17"], "must be PARTITION:OFFSET"),
         (["show", "{dead}", "--at", "9:0"], "has no partition 9"),
         (["show", "{dead}", "--at", "0:99"], "there is no record at"),
-        (["replay", "{dead}", "--limit", "-1"], "--limit is not negative"),
+        (["replay", "{dead}", "--limit", "-1"], "--limit must be >= 0"),
         (["replay", "{dead}", "--since", "yesterday"], "is not a time"),
     ],
 )
@@ -257,7 +257,7 @@ def test_the_command_exits_with_its_code_and_one_sentence():
         [sys.executable, "-c", statement, "dead-letters", "list"], capture_output=True, text=True, timeout=60, env={}
     )
     assert result.returncode == 2
-    assert result.stderr == "seamark: no cluster was named: give --bootstrap HOST:PORT or set SEAMARK_BOOTSTRAP\n"
+    assert result.stderr == "seamark: no cluster given: use --bootstrap HOST:PORT or set SEAMARK_BOOTSTRAP\n"
 
 
 # covers: I3

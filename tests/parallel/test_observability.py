@@ -155,7 +155,7 @@ def test_a_partition_that_is_not_read_on_degrades_the_health_and_is_no_reason_fo
 
 
 def test_an_address_that_cannot_be_listened_at_is_one_sentence():
-    with pytest.raises(ConfigError, match="it must be HOST:PORT"):
+    with pytest.raises(ConfigError, match="must be HOST:PORT"):
         HealthServer(Told(STATUS), "8080")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -82,7 +82,7 @@ def test_the_scenarios_are_listed(simulate):
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [(["--scenario", "nothing"], "there is no scenario 'nothing'"), (["--count", "0"], "--count must be at least 1")],
+    [(["--scenario", "nothing"], "there is no scenario 'nothing'"), (["--count", "0"], "--count must be >= 1")],
 )
 def test_bad_options_are_refused_with_a_sentence(simulate, arguments, sentence):
     result = simulate(*arguments, exit_code=None)

@@ -22,13 +22,13 @@ def test_an_address_is_read_and_written_alike(text, address):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("host", "HOST:PORT with a port of 0 to 65535"),
+        ("host", "HOST:PORT with a port from 0 to 65535"),
         ("host:", "HOST:PORT with a port"),
         ("host:70000", "HOST:PORT with a port"),
         ("host:٣", "HOST:PORT with a port"),
-        ("::1:90", "stands in brackets"),
-        ("[host]:90", "stands in brackets"),
-        (":90", r"0\.0\.0\.0 stands for all addresses"),
+        ("::1:90", "must be in brackets"),
+        ("[host]:90", "must be in brackets"),
+        (":90", r"use 0\.0\.0\.0 for all addresses"),
     ],
 )
 def test_what_is_no_address_is_refused_with_the_reason(text, reason):

@@ -13,33 +13,36 @@ import typer
 from seamark.errors import UsageError
 
 _Listen = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 picks a free one.")
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
 ]
 _Data = Annotated[
-    str, typer.Option("--data", metavar="DIR", help="Keep topics and groups there; without it, in memory only.")
+    str,
+    typer.Option(
+        "--data", metavar="DIR", help="Data directory for topics and groups; without it, everything is in memory."
+    ),
 ]
-_Nodes = Annotated[int, typer.Option("--nodes", metavar="N", help="How many nodes to run, on consecutive ports.")]
+_Nodes = Annotated[int, typer.Option("--nodes", metavar="N", help="Number of nodes, on consecutive ports.")]
 _Durability = Annotated[
     str,
     typer.Option(
         "--durability",
         metavar="os|commit",
-        help="Acknowledge writes when the operating system has them, or (commit) when they are on disk.",
+        help="Acknowledge writes once the operating system has them (os) or once they are on disk (commit).",
     ),
 ]
 _Option = Annotated[
-    list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of Kafka's broker; may be repeated.")
+    list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A Kafka broker setting; may be repeated.")
 ]
 _Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Listen on an address that other machines reach, without any security.")
+    bool, typer.Option("--insecure", help="Allow listening on a public address without any security.")
 ]
 _MaxVersions = Annotated[
-    str, typer.Option("--max-versions", metavar="RELEASE", help="Offer the API versions of that Kafka release.")
+    str, typer.Option("--max-versions", metavar="RELEASE", help="Advertise the API versions of this Kafka release.")
 ]
 _Metrics = Annotated[
-    str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics and health there.")
+    str, typer.Option("--metrics", metavar="HOST:PORT", help="Address for Prometheus metrics and health checks.")
 ]
-_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, not only what goes wrong.")]
+_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log normal events too, not only warnings.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -73,7 +76,7 @@ def broker(
         key, mark, value = text.partition("=")
         if not mark or not key:
             # Not the text: it may be a password.
-            raise UsageError("-o: it must be KEY=VALUE")
+            raise UsageError("-o must be KEY=VALUE")
         settings[key] = value
     if metrics:
         settings["seamark.metrics.listen"] = metrics

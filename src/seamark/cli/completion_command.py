@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def completion(shell: _Shell) -> None:
-    """Print the script that completes command lines.
+    """Print a shell completion script.
 
     bash: eval "$(seamark completion bash)" in ~/.bashrc. zsh: the same with zsh in ~/.zshrc, after compinit.
     fish: seamark completion fish > ~/.config/fish/completions/seamark.fish

@@ -29,57 +29,60 @@ if TYPE_CHECKING:
     from seamark.dashboard.sight import Limits
     from seamark.monitor.history import History
 
-_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
+_Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
+]
 _Cluster = Annotated[
     list[str],
     typer.Option(
-        "--cluster", metavar="NAME=HOST:PORT|FILE", help="A cluster by address or properties; may be repeated."
+        "--cluster", metavar="NAME=HOST:PORT|FILE", help="A cluster, by address or properties file; may be repeated."
     ),
 ]
-_Every = Annotated[str, typer.Option("--every", metavar="10s", help="How often to look at a cluster.")]
+_Every = Annotated[str, typer.Option("--every", metavar="10s", help="Poll interval.")]
 _Reset = Annotated[
     str,
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Count the lag of a partition without a commit from there; default: unknown, earliest with --alert-over.",
+        help="Where the lag of a partition without a commit starts; default: unknown, or earliest with --alert-over.",
     ),
 ]
 _AllowChanges = Annotated[
-    bool, typer.Option("--allow-changes", help="Let those who log in reset the offsets of groups.")
+    bool, typer.Option("--allow-changes", help="Allow logged-in users to reset the offsets of groups.")
 ]
 _State = Annotated[
     str,
     typer.Option(
-        "--state", metavar="DIR", help="Where history and plans are kept; default: ~/.local/state/seamark/dashboard."
+        "--state", metavar="DIR", help="Directory for history and plans; default: ~/.local/state/seamark/dashboard."
     ),
 ]
 _TokenFile = Annotated[
-    str, typer.Option("--token-file", metavar="FILE", help="The token to log in with; or SEAMARK_DASHBOARD_TOKEN.")
+    str,
+    typer.Option("--token-file", metavar="FILE", help="A file with the login token; or set SEAMARK_DASHBOARD_TOKEN."),
 ]
-_Certificate = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Serve with TLS: the certificate chain.")]
-_Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
+_Certificate = Annotated[str, typer.Option("--tls-cert", metavar="FILE", help="Certificate chain for TLS.")]
+_Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate.")]
 _Proxy = Annotated[
-    bool, typer.Option("--behind-proxy", help="A proxy with TLS is in front, so that --listen may be any address.")
+    bool, typer.Option("--behind-proxy", help="A proxy in front terminates TLS; --listen may then be any address.")
 ]
 _AllowedHost = Annotated[
     list[str],
     typer.Option(
         "--allowed-host",
         metavar="NAME",
-        help="A host name that browsers ask by, besides IP addresses and localhost; may be repeated.",
+        help="Another allowed host name, in addition to IP addresses and localhost; may be repeated.",
     ),
 ]
 _AlertUrl = Annotated[
     str,
-    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="A webhook to send alerts to."),
+    typer.Option("--alert-url", envvar="SEAMARK_ALERT_URL", metavar="URL", help="Webhook for alerts."),
 ]
 _AlertOver = Annotated[
     list[str],
     typer.Option(
         "--alert-over",
         metavar="10m|1000",
-        help="Alert also if a group is further behind than this, in time or in records.",
+        help="Also alert if a group is further behind than this, in time or in records.",
     ),
 ]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -108,7 +111,7 @@ def dashboard(
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
 ) -> None:
-    """See groups, lag and topics in a browser.
+    """Show groups, lag and topics in a browser.
 
     It prints a link to log in with, and runs until Ctrl-C. Nothing can be changed without --allow-changes.
 
@@ -121,7 +124,7 @@ def dashboard(
         raise UsageError(f"--reset {reset!r} is neither earliest nor latest")
     pause = pause_of(every)
     if bool(tls_cert) != bool(tls_key):
-        raise UsageError("--tls-cert and --tls-key belong together")
+        raise UsageError("--tls-cert and --tls-key must be given together")
     check_listen(listen, is_secured=bool(tls_cert) or behind_proxy)
     hosts = AllowedHosts(parse_address("listen", listen).host, allowed_host)
     configs = clusters(cluster, bootstrap, config, option)
@@ -186,8 +189,8 @@ def check_listen(listen: str, *, is_secured: bool) -> None:
     """UsageError if others could reach it without anything that keeps the token secret on its way."""
     if not is_loopback(parse_address("listen", listen).host) and not is_secured:
         raise UsageError(
-            f"--listen {listen}: others can reach that address, so give --tls-cert and --tls-key, or --behind-proxy if "
-            "something with TLS stands before it"
+            f"--listen {listen}: not a loopback address: give --tls-cert and --tls-key, or --behind-proxy if "
+            "a proxy terminates TLS"
         )
 
 
@@ -198,10 +201,10 @@ def clusters(named: list[str], bootstrap: str, config: str, options: list[str]) 
         name, mark, where = text.partition("=")
         if not mark or not where or not _NAME.fullmatch(name):
             raise UsageError(
-                f"--cluster {text!r}: it must be NAME=HOST:PORT or NAME=FILE, the name of letters, digits, . _ -"
+                f"--cluster {text!r}: must be NAME=HOST:PORT or NAME=FILE; a name consists of letters, digits, . _ -"
             )
         if name in found:
-            raise UsageError(f"--cluster {name}: there are two of that name")
+            raise UsageError(f"--cluster {name}: given twice")
         given = (
             [f"{key}={value}" for key, value in read_properties(Path(where)).items()]
             if not _ADDRESSES.fullmatch(where)
@@ -210,7 +213,7 @@ def clusters(named: list[str], bootstrap: str, config: str, options: list[str]) 
         found[name] = client_config("" if given else where, "", [*given, *options])
     if bootstrap or config or not found:
         if "main" in found:
-            raise UsageError("--cluster main: the cluster of --bootstrap has that name already")
+            raise UsageError("--cluster main: this name is used for the cluster of --bootstrap")
         found = {"main": client_config(bootstrap, config, options), **found}
     return found
 
@@ -232,12 +235,12 @@ def given_token(path: str) -> str:
         try:
             token = Path(path).read_text(encoding="utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--token-file {path}: it cannot be read ({error.__class__.__name__})") from None
+            raise UsageError(f"--token-file {path}: cannot be read ({error.__class__.__name__})") from None
         source = f"--token-file {path}"
     else:
         token, source = os.environ.get("SEAMARK_DASHBOARD_TOKEN", "").strip(), "SEAMARK_DASHBOARD_TOKEN"
     if (path or token) and len(token) < SHORTEST_TOKEN:
-        raise UsageError(f"{source}: a token has at least {SHORTEST_TOKEN} characters")
+        raise UsageError(f"{source}: the token must have at least {SHORTEST_TOKEN} characters")
     return token
 
 
@@ -255,7 +258,7 @@ def opened_history(state: str, *, allow_changes: bool) -> tuple[History, Path | 
     except (HistoryError, UsageError) as error:
         if state or (allow_changes and directory is None):
             raise
-        say(f"seamark: graphs begin anew with each start, because {error}; --state DIR names another place")
+        say(f"seamark: graphs are not kept across restarts: {error}; --state DIR chooses another directory")
         return History.in_memory(str(error)), directory
 
 
@@ -264,10 +267,10 @@ def state_directory(path: str) -> Path:
     try:
         root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     except RuntimeError:
-        raise UsageError("there is no home directory to keep history and plans in: give --state DIR") from None
+        raise UsageError("no home directory for history and plans: give --state DIR") from None
     directory = Path(path) if path else Path(root) / "seamark" / "dashboard"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--state {directory}: it cannot be made ({error.strerror})") from None
+        raise UsageError(f"--state {directory}: cannot be created ({error.strerror})") from None
     return directory

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from seamark.http_pages import Page
     from seamark.monitor.poller import Poller
 
-_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")]
-_Every = Annotated[str, typer.Option("--every", metavar="15s", help="How often to look at the cluster.")]
+_Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
+]
+_Every = Annotated[str, typer.Option("--every", metavar="15s", help="Poll interval.")]
 _Reset = Annotated[
     str,
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Count the lag of a partition without a commit from there; default: it has no lag.",
+        help="Where the lag of a partition without a commit starts; default: it has no lag.",
     ),
 ]
 _AllowedHost = Annotated[
@@ -32,7 +34,7 @@ _AllowedHost = Annotated[
     typer.Option(
         "--allowed-host",
         metavar="NAME",
-        help="A host name to be asked by, besides IP addresses and localhost; may be repeated.",
+        help="Another allowed host name, in addition to IP addresses and localhost; may be repeated.",
     ),
 ]
 # Looks that failed for so many intervals make it unhealthy.
@@ -93,13 +95,13 @@ def page(poller: Poller, path: str, every: float) -> Page:
     if path == "/metrics":
         return Page(metrics_text(poller), content_type=CONTENT_TYPE)
     if path != "/healthz":
-        return Page("there are /metrics and /healthz\n", HTTPStatus.NOT_FOUND)
+        return Page("the pages are /metrics and /healthz\n", HTTPStatus.NOT_FOUND)
     seen = poller.seen
     if seen.look is None:
-        reason = seen.error or "the cluster has not been looked at yet"
+        reason = seen.error or "the cluster has not been polled yet"
         return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
     age = seen.look.age
     if age > _MISSED * every + seen.look.seconds:
-        reason = f"the last look at the cluster is {age:.0f} s old: {seen.error or 'a look takes too long'}"
+        reason = f"the last poll of the cluster is {age:.0f} s old: {seen.error or 'a poll takes too long'}"
         return Page(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
     return Page("ok\n")

@@ -18,22 +18,22 @@ from seamark.cli.show.warnings_shown import warnings_shown
 from seamark.errors import SeamarkError, UsageError
 
 COMMANDS = {
-    "quickstart": Listed("quickstart_command", "See everything at work, in a minute or two."),
+    "quickstart": Listed("quickstart_command", "Run a demo of everything, in a minute or two."),
     "broker": Listed("broker_command", "Run a Kafka broker without Java."),
-    "dashboard": Listed("dashboard_command", "See groups, lag and topics in a browser."),
+    "dashboard": Listed("dashboard_command", "Show groups, lag and topics in a browser."),
     "exporter": Listed("exporter_command", "Serve the lag of groups to Prometheus."),
-    "lag": Listed("groups.lag_command", "How far behind groups are, in records and in time."),
+    "lag": Listed("groups.lag_command", "Show how far groups are behind, in records and time."),
     "produce": Listed("records.commands", "Write records from lines, JSON or CSV."),
-    "consume": Listed("records.commands", "Read records, those there are or those to come."),
-    "simulate": Listed("simulate_command", "Run whole consumer groups with faults, in virtual time."),
-    "audit": Listed("audit.command", "Keep the history of offsets, and find what went wrong."),
-    "dead-letters": Listed("dead_letters.command", "Look at what was given up, and put it back."),
-    "groups": Listed("groups.commands", "Look at consumer groups, and move their offsets safely."),
+    "consume": Listed("records.commands", "Read records."),
+    "simulate": Listed("simulate_command", "Simulate consumer groups with faults, in virtual time."),
+    "audit": Listed("audit.command", "Keep the history of offsets, and find problems."),
+    "dead-letters": Listed("dead_letters.command", "Inspect and replay dead letters."),
+    "groups": Listed("groups.commands", "Inspect consumer groups and reset their offsets safely."),
     "migrate": Listed("migrate.command", "Move offsets between stores, groups and clusters."),
-    "spark-checkpoint": Listed("spark_checkpoint_command", "Look at a Spark checkpoint, and tell a group about it."),
-    "topics": Listed("topics_commands", "Look at topics, make, change and delete them."),
+    "spark-checkpoint": Listed("spark_checkpoint_command", "Inspect a Spark checkpoint, and set a group to it."),
+    "topics": Listed("topics_commands", "Inspect, create, change and delete topics."),
     "wire": Listed("wire_commands", "Decode Kafka's bytes."),
-    "completion": Listed("completion_command", "Print the script that completes command lines."),
+    "completion": Listed("completion_command", "Print a shell completion script."),
 }
 # Set by the script of ``seamark completion`` when it asks how a line may go on.
 _COMPLETE = "_SEAMARK_COMPLETE"
@@ -65,7 +65,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_say_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_say_version)
     ] = False,
 ) -> None:
     """Say how far a Kafka consumer group has safely got."""

@@ -15,14 +15,14 @@ import typer
 from seamark.cli.options.connection import ConfigFile, Json, Options, client_config
 from seamark.errors import UsageError
 
-_Rows = Annotated[int, typer.Option("--rows", metavar="N", help="How many orders to write.")]
-_Out = Annotated[str, typer.Option("--out", metavar="DIR", help="Where report, lake and plan go.")]
+_Rows = Annotated[int, typer.Option("--rows", metavar="N", help="Number of orders to write.")]
+_Out = Annotated[str, typer.Option("--out", metavar="DIR", help="Directory for report, lake and plan.")]
 _Keep = Annotated[
-    bool, typer.Option("--keep", help="Keep topic and groups: the broker's files in DIR, or those on the cluster.")
+    bool, typer.Option("--keep", help="Keep the topic and groups: the broker's files in DIR, or those on the cluster.")
 ]
 # Not from SEAMARK_BOOTSTRAP: what makes topics on a cluster of somebody's is asked for by name.
 _Bootstrap = Annotated[
-    str, typer.Option("--bootstrap", metavar="HOST:PORT", help="Use this cluster, in a topic and groups of its own.")
+    str, typer.Option("--bootstrap", metavar="HOST:PORT", help="Use this cluster, with a separate topic and groups.")
 ]
 _MOST_ROWS = 5_000_000
 
@@ -40,9 +40,9 @@ def quickstart(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """See everything at work, in a minute or two.
+    """Run a demo of everything, in a minute or two.
 
-    A broker, consumers, a Spark query and an audit. Java is needed for the last two; nothing is left but the files in
+    A broker, consumers, a Spark query and an audit. The last two need Java. Everything it leaves behind is in
     --out.
     """
     from seamark.quickstart.orders import LEAST_ROWS
@@ -51,9 +51,9 @@ def quickstart(
     from seamark.quickstart.story import Wishes, tell
 
     if not LEAST_ROWS <= rows <= _MOST_ROWS:
-        raise UsageError(f"--rows {rows}: the story needs {LEAST_ROWS} to {_MOST_ROWS} orders")
+        raise UsageError(f"--rows {rows}: must be from {LEAST_ROWS} to {_MOST_ROWS}")
     if not bootstrap and (option or config):
-        raise UsageError("-o and --config are for a given cluster: name it with --bootstrap")
+        raise UsageError("-o and --config need --bootstrap")
     chosen = client_config(bootstrap, config, option) if bootstrap else None
     outcome = tell(Wishes(rows, Path(out), keep, chosen), screen_for(sys.stderr))
     if as_json:

@@ -22,19 +22,19 @@ def add_to(app: typer.Typer) -> None:
 
 def simulate(
     scenario: Annotated[
-        str, typer.Option("--scenario", metavar="NAME", help="Which faults to expect; --list names them all.")
+        str, typer.Option("--scenario", metavar="NAME", help="The scenario of faults; --list shows all.")
     ] = "random",
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="The first seed. One seed takes one course, on any machine.")
+        int, typer.Option("--seed", metavar="N", help="The first seed. A seed gives the same run on any machine.")
     ] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="N", help="How many seeds to run, from the first on.")] = 1,
+    count: Annotated[int, typer.Option("--count", metavar="N", help="Number of consecutive seeds to run.")] = 1,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print every event.")] = False,
-    list_scenarios: Annotated[bool, typer.Option("--list", help="Name the scenarios and stop.")] = False,
+    list_scenarios: Annotated[bool, typer.Option("--list", help="List the scenarios and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per lifetime.")] = False,
 ) -> None:
-    """Run whole consumer groups with faults, in virtual time.
+    """Simulate consumer groups with faults, in virtual time.
 
-    Every promise of the coordinator, its log and the client is checked after each step.
+    Checks every guarantee of the coordinator, its log and the client after each step.
     """
     from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
@@ -45,7 +45,7 @@ def simulate(
             )
         return
     if count < 1:
-        raise UsageError(f"--count must be at least 1, not {count}")
+        raise UsageError(f"--count must be >= 1, got {count}")
     chosen = scenario_named(scenario)
     failures = 0
     for each_seed in range(seed, seed + count):

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _Directory = Annotated[str, typer.Argument(metavar="DIR", help="The query's checkpointLocation.")]
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
-_Batch = Annotated[int, typer.Option("--batch", metavar="N", help="This batch; the last one that is done by default.")]
-_Source = Annotated[str, typer.Option("--source", metavar="N", help="Which source, of a query that has several.")]
+_Batch = Annotated[int, typer.Option("--batch", metavar="N", help="The batch to use; default: the last finished one.")]
+_Source = Annotated[str, typer.Option("--source", metavar="N", help="The source, for a query with several.")]
 _Topics = Annotated[list[str], typer.Option("--topic", metavar="TOPIC", help="This topic; may be repeated.")]
 _Fallback = Annotated[
     str,
     typer.Option(
-        "--fallback", metavar="earliest|latest|fail", help="Where to start a partition that the group has no offset of."
+        "--fallback", metavar="earliest|latest|fail", help="Where to start a partition without a committed offset."
     ),
 ]
-_Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there, not to standard output.")]
+_Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write to this file instead of standard output.")]
 
 _LATEST_BATCHES = 10
 _NO_BATCH = -1
@@ -62,7 +62,7 @@ _BATCHES = (
     Column("RECORDS", "records", is_number=True),
 )
 
-checkpoint_app = typer.Typer(help="Look at a Spark checkpoint, and tell a group about it.", no_args_is_help=True)
+checkpoint_app = typer.Typer(help="Inspect a Spark checkpoint, and set a group to it.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,9 +78,9 @@ def show(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Show the last batches, and where partitions stand.
+    """Show the last batches and the offsets of the partitions.
 
-    With --bootstrap also how far behind each partition is.
+    With --bootstrap also the lag of each partition.
     """
     from seamark.client import Admin
     from seamark.plans.cluster_reading import read_logs
@@ -96,7 +96,7 @@ def show(
         with Admin(client_config(bootstrap, config, option)) as admin:
             logs, unreadable = read_logs(admin, {each for source in kafka.values() for each in source.partitions()})
         for partition, reason in unreadable.items():
-            say(f"seamark: the log of {partition} cannot be looked at: {reason}")
+            say(f"seamark: the log of {partition} cannot be read: {reason}")
     rows, parts, notes = [], [], []
     for name, offsets in kafka.items():
         for partition, offset in offsets.next_offsets().items():
@@ -141,9 +141,9 @@ def to_group(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Set a group to where the query stands.
+    """Set a group to the offsets of the query.
 
-    That is the end of its last finished batch, or of --batch.
+    These are the end of its last finished batch, or of --batch.
     """
     from seamark.client import Admin
     from seamark.plans import read_state
@@ -184,12 +184,12 @@ def from_group(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,  # noqa: ARG001 - it is JSON already
 ) -> None:
-    """Write startingOffsets out of a group.
+    """Print startingOffsets made from a group.
 
-    A new query with them goes on where the group is.
+    A new query with them continues at the group's offsets.
     """
     if fallback not in (*_STARTS, "fail"):
-        raise UsageError(f"--fallback is earliest, latest or fail, not {fallback!r}")
+        raise UsageError(f"--fallback must be earliest, latest or fail, got {fallback!r}")
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
@@ -242,7 +242,7 @@ def _check_identity(offsets: SourceOffsets, state: ClusterState) -> None:
     for name in offsets.topics:
         known, found = offsets.topic_id(name), state.topics.get(name)
         if known and found is not None and found.topic_id and known != found.topic_id:
-            raise TopicChanged(f"topic {name!r} was made anew after the checkpoint: its offsets mean other records")
+            raise TopicChanged(f"topic {name!r} was recreated after the checkpoint: its offsets refer to other records")
 
 
 def _wanted(
@@ -274,7 +274,7 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
     committed = read_committed(admin, {group: None})[group]
     names = sorted(set(topics) or {partition.topic for partition in committed})
     if not names:
-        raise NoGroupOffset(f"group {group!r} has no committed offsets: name the topics with --topic, and a --fallback")
+        raise NoGroupOffset(f"group {group!r} has no committed offsets: give --topic and --fallback")
     found = read_topics(admin, names)
     if missing := [name for name in names if name not in found]:
         raise TopicMissing(f"the cluster has no topic {some(missing)}")
@@ -290,5 +290,5 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
                 start = _STARTS.get(fallback, 0)
             starts.setdefault(name, {})[str(index)] = start
     if without and fallback == "fail":
-        raise NoGroupOffset(f"group {group!r} has no offset of {some(without)}: say --fallback earliest or latest")
+        raise NoGroupOffset(f"group {group!r} has no offset of {some(without)}: give --fallback earliest or latest")
     return starts

@@ -16,15 +16,17 @@ from seamark.errors import UsageError
 
 _Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)]
 _NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
-_Internal = Annotated[bool, typer.Option("--internal", help="Also topics like __consumer_offsets.")]
+_Internal = Annotated[bool, typer.Option("--internal", help="Include internal topics such as __consumer_offsets.")]
 _Partitions = Annotated[
-    int, typer.Option("--partitions", metavar="N", help="How many partitions; -1: as the broker is set.")
+    int, typer.Option("--partitions", metavar="N", help="Number of partitions; -1 for the broker's default.")
 ]
 _Replicas = Annotated[
-    int, typer.Option("--replicas", metavar="N", help="How many copies of each; -1: as the broker is set.")
+    int, typer.Option("--replicas", metavar="N", help="Replication factor; -1 for the broker's default.")
 ]
 _Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A topic setting; may be repeated.")]
-_Unset = Annotated[list[str], typer.Option("--unset", metavar="KEY", help="Back to its default; may be repeated.")]
+_Unset = Annotated[
+    list[str], typer.Option("--unset", metavar="KEY", help="A setting to reset to its default; may be repeated.")
+]
 _Apply = Annotated[bool, typer.Option("--apply", help="Delete them; without it nothing is changed.")]
 
 _LIST = (
@@ -52,7 +54,7 @@ _CONFIG = (
 
 
 def add_to(app: typer.Typer) -> None:
-    topics = typer.Typer(name="topics", help="Look at topics, make, change and delete them.", no_args_is_help=True)
+    topics = typer.Typer(name="topics", help="Inspect, create, change and delete topics.", no_args_is_help=True)
     for name, command in (
         ("list", list_topics), ("describe", describe), ("create", create), ("delete", delete), ("config", config_),
     ):  # fmt: skip
@@ -67,7 +69,7 @@ def list_topics(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Every topic."""
+    """List topics."""
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
@@ -89,7 +91,7 @@ def describe(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Partitions: leaders, replicas, what their logs hold."""
+    """Show partitions: leaders, replicas, start and end of the log."""
     from seamark.client import Admin, TopicPartition
     from seamark.monitor.scan import bounds_of
 
@@ -115,7 +117,7 @@ def create(
     config: ConfigFile = "",
     option: Options = [],  # noqa: B006
 ) -> None:
-    """Make topics.
+    """Create topics.
 
     \b
     Example:
@@ -127,7 +129,7 @@ def create(
     wanted = _settings(setting)
     with Admin(client_config(bootstrap, config, option)) as admin:
         made = admin.create_topics([NewTopic(name, partitions, replicas, wanted) for name in names])
-    _report(made, made.errors, "is made")
+    _report(made, made.errors, "created")
 
 
 def delete(
@@ -145,7 +147,7 @@ def delete(
         topics = known_topics(admin, names)
         if apply:
             deleted = admin.delete_topics(names)
-            _report(deleted, deleted.errors, "is deleted")
+            _report(deleted, deleted.errors, "deleted")
             return
         for name, topic in topics.items():
             logs = bounds_of(admin, [TopicPartition(name, index) for index in topic.partitions]).values()
@@ -164,9 +166,9 @@ def config_(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Show settings of topics, or change some.
+    """Show or change settings of topics.
 
-    Only those that differ from the defaults are shown.
+    Only settings that differ from the defaults are shown.
     """
     from seamark.client import Admin
     from seamark.client.admin.types import Resource
@@ -192,7 +194,7 @@ def _settings(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, mark, value = text.partition("=")
         if not mark or not key:
-            raise UsageError(f"--set {text}: it must be KEY=VALUE")
+            raise UsageError(f"--set {text}: must be KEY=VALUE")
         found[key] = value
     return found
 

@@ -14,7 +14,7 @@ import typer
 from seamark.errors import UsageError
 from seamark.wire.schema.schema import Struct
 
-_Hex = Annotated[str, typer.Argument(metavar="HEX", help="Bytes in hexadecimal; - reads standard input.")]
+_Hex = Annotated[str, typer.Argument(metavar="HEX", help="Bytes in hexadecimal; - for standard input.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 wire_app = typer.Typer(help="Decode Kafka's bytes.", no_args_is_help=True)
@@ -61,14 +61,14 @@ def decode(
             cls = api.request if ending == "Request" else api.response
             _show(cls.decode(_bytes_of(hexadecimal), version), as_json=as_json)
             return
-    raise UsageError(f"{kind!r} is not a message; `seamark wire apis` lists the APIs, add Request or Response")
+    raise UsageError(f"{kind!r} is not a message: use an API of `seamark wire apis` with Request or Response appended")
 
 
 @wire_app.command("offsets-entry")
 def offsets_entry(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The record's key in hexadecimal.")],
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="The record's value; leave it out for a tombstone.")
+        str, typer.Argument(metavar="VALUE", help="The record's value in hexadecimal; omit it for a tombstone.")
     ] = "",
     as_json: _Json = False,
 ) -> None:

@@ -108,15 +108,15 @@ class ClusterView:
 
     def replica_racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
         """Racks of each partition's replicas, for rack-aware assignors; partitions without known racks are left out."""
-        found: dict[TopicPartition, frozenset[str]] = {}
+        by_partition: dict[TopicPartition, frozenset[str]] = {}
         for name in topics:
             topic = self.topics.get(name)
             for partition in topic.partitions.values() if topic else ():
                 nodes = (self.brokers.get(node_id) for node_id in partition.replicas)
                 racks = frozenset(node.rack for node in nodes if node is not None and node.rack)
                 if racks:
-                    found[TopicPartition(name, partition.index)] = racks
-        return found
+                    by_partition[TopicPartition(name, partition.index)] = racks
+        return by_partition
 
     def topic_id(self, topic: str) -> bytes:
         """The topic's id, or zeros where the broker is too old to have told one."""

@@ -99,10 +99,10 @@ class Dashboard:
             host = request.headers.get("host", "")
             if not self._hosts.allow(host):
                 self._tell(request, "asked for a host name that is not allowed", detail=f": {host[:100]!r}")
-                sentence = f"this dashboard is not known as {host[:100]!r}: start it with --allowed-host and that name"
+                sentence = f"host name {host[:100]!r} is not allowed: start the dashboard with --allowed-host"
                 app = _refusal(sentence, 421, _theme(request))
             elif not scope["path"].startswith("/"):
-                app = _refusal("the request names no page of this site", 400, _theme(request))
+                app = _refusal("not a page of this site", 400, _theme(request))
         await app(scope, receive, send)
 
     def _tell(self, request: Request, sentence: str, *, detail: str = "") -> None:
@@ -166,7 +166,7 @@ class Dashboard:
             raise UsageError("choose at least one topic")
         changes = self._changes_of(context)
         clamp = bool(_one(form, "clamp"))
-        why = f"set to {text}" + (", else to the nearest end of the log" if clamp else "")
+        why = f"set to {text}" + (", or to the nearest end of the log" if clamp else "")
         return plan_page(context, changes.propose(group, topics, self._wording.target(text), why, clamp=clamp))
 
     def _undo(self, context: Context, form: Form) -> str:
@@ -180,7 +180,7 @@ class Dashboard:
 
     def _changes_of(self, context: Context) -> Changes:
         if not self._changes:
-            raise _Refused("changes are off: the dashboard was started without --allow-changes")
+            raise _Refused("changes are disabled: start the dashboard with --allow-changes")
         return self._changes[context.here.name]
 
     # What surrounds them
@@ -214,7 +214,7 @@ class Dashboard:
             if not access_rules.is_same_site(request.headers) or not access_rules.is_form_of(
                 session, _one(form, "secret")
             ):
-                return _refusal("the form is not from this page, or too old: load the page again", 403, _theme(request))
+                return _refusal("the form is not from this page, or has expired: reload the page", 403, _theme(request))
             return await self._answered(request, session, lambda context: action_of(context, form))
 
         return answer
@@ -230,7 +230,7 @@ class Dashboard:
         )  # fmt: skip
         if name is not None and sight is None:
             known = ", ".join(self._sights)
-            return HTMLResponse(error_page(context, f"there is no cluster {name!r}; there are: {known}"), 404)
+            return HTMLResponse(error_page(context, f"no cluster {name!r}; known clusters: {known}"), 404)
         try:
             answer = await run_in_threadpool(made, context)
             return answer if isinstance(answer, Response) else HTMLResponse(answer)
@@ -245,7 +245,7 @@ class Dashboard:
                 "log in first" if session is None else "no such cluster", 403 if session is None else 404
             )
         if self.streams.is_full:
-            return PlainTextResponse("too many pages are open", 503, headers={"Retry-After": "30"})
+            return PlainTextResponse("too many open pages", 503, headers={"Retry-After": "30"})
         name = request.cookies.get(SESSION_COOKIE)
         lines = self.streams.of(sight, lambda: self._access.session(name) is not None)
         return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -258,7 +258,7 @@ class Dashboard:
         if session is None:
             return RedirectResponse("/login", 303)
         context = Context(self._sights, self._wording, bool(self._changes), session.form_secret, _theme(request))
-        return HTMLResponse(error_page(context, "there is no such page"), 404)
+        return HTMLResponse(error_page(context, "no such page"), 404)
 
     # Logging in and out
 
@@ -282,7 +282,7 @@ class Dashboard:
         if form is None or not access_rules.is_same_site(request.headers):
             return _refusal("the form is not from this page", 403, _theme(request))
         if not self._access.is_login_form(cookie, _one(form, "secret")):
-            return self._login_answer(request, "The page was too old: try again.", 403)
+            return self._login_answer(request, "The page has expired: try again.", 403)
         address = self._address_of(request)
         wait_s = math.ceil(self._access.wait_s(address))
         if wait_s:
@@ -293,7 +293,7 @@ class Dashboard:
         name = self._access.log_in(_one(form, "token").strip(), address)
         if name is None:
             self._tell(request, "sent a wrong token")
-            return self._login_answer(request, "That is not the token.", 403)
+            return self._login_answer(request, "Wrong token.", 403)
         response = RedirectResponse("/", 303)
         self._set_cookie(response, SESSION_COOKIE, name, int(SESSION_S))
         response.delete_cookie(LOGIN_COOKIE)
@@ -353,7 +353,7 @@ def _refusal(sentence: str, status: int, theme: str) -> Response:
 
 
 async def _broken(request: Request, _error: Exception) -> Response:
-    return _refusal("the dashboard failed at this page; its log has the reason", 500, _theme(request))
+    return _refusal("internal error; see the dashboard's log", 500, _theme(request))
 
 
 async def _form(request: Request) -> Form | None:

@@ -27,14 +27,14 @@ _MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconcilin
 _NAMED = 3
 
 _EXPLAINED = {
-    Status.SLOW: "it reads, but more is written than it reads",
-    Status.STALLED: "there is something to read and the group has members, but its offset does not move",
-    Status.STOPPED: "there is something to read, but the group has no members",
-    Status.REWOUND: "its offset went back and has not come up to where it was",
+    Status.SLOW: "records are written faster than the group reads them",
+    Status.STALLED: "there are unread records and the group has members, but its offset does not move",
+    Status.STOPPED: "there are unread records, but the group has no members",
+    Status.REWOUND: "its offset went back and has not returned to where it was",
 }
 _LOSS_CAUSES = {
-    Status.LOST: "they were older than the topic keeps them, or DeleteRecords removed them",
-    Status.BEYOND: "the topic was made anew, or a reset went wrong",
+    Status.LOST: "removed by the topic's retention or by DeleteRecords",
+    Status.BEYOND: "the topic was recreated, or a reset was wrong",
 }
 
 
@@ -152,7 +152,7 @@ def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
 def _events(view: GroupView, states: _States, before: Board, at_ms: int) -> Iterator[Event]:
     known = before.views.get(view.group_id)
     if known is None:
-        yield Event(view.group_id, at_ms, "appeared", "the group was seen for the first time")
+        yield Event(view.group_id, at_ms, "appeared", "the group was first seen")
         return
     if moved := _rebalance(known, view):
         yield Event(view.group_id, at_ms, "rebalance", moved)

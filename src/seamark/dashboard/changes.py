@@ -46,7 +46,7 @@ _MOST_WAITING = 50
 _MOST_LISTED = 100
 _MADE_BY = "seamark dashboard"
 _UNDO = ".undo.json"
-CLAMP_HINT = "to use the nearest end of the log instead, make the plan again with that box ticked"
+CLAMP_HINT = "to use the nearest end of the log instead, make a new plan with that box ticked"
 UNDO_CLAMP_HINT = "the command line can use the nearest end of the log instead: seamark groups undo FILE --clamp"
 
 
@@ -98,7 +98,7 @@ class Changes:
         state = read_state(self._admin, {group: chosen})
         partitions = chosen or sorted(state.committed.get(group, {}))
         if not partitions:
-            raise UsageError(f"group {group!r} has committed nothing: name the topics to set")
+            raise UsageError(f"group {group!r} has no committed offsets: choose the topics to set")
         at_time = offsets_at(self._admin, state.logs, target.number) if target.kind == "time" else None
         elsewhere: Mapping[TopicPartition, Offset] = {}
         if target.kind == "group":
@@ -108,7 +108,7 @@ class Changes:
             partition, reason = next(iter(found.refused.items()))
             raise SeamarkError(f"group {group!r} cannot be set: {partition}: {reason}")
         wanted: Wanted = {group: found.wanted}
-        remarks = [f"{partition} is left as it is: {reason}" for partition, reason in found.refused.items()]
+        remarks = [f"{partition} is left unchanged: {reason}" for partition, reason in found.refused.items()]
         remarks += [f"{partition}: {remark}" for partition, remark in found.remarks.items()]
         if clamp:
             wanted, clamped = clamp_to_log(wanted, state)
@@ -131,7 +131,7 @@ class Changes:
         with self._lock:
             proposal = self._waiting.get(digest)
         if proposal is None:
-            raise NotFound("that plan is not kept any more: make it again")
+            raise NotFound("this plan has expired: make a new one")
         plan, skipped = proposal.plan, proposal.preview.skipped
         if skipped and confirmed.replace(",", "").replace(" ", "") != str(skipped):
             raise UsageError(
@@ -139,14 +139,14 @@ class Changes:
                 "nothing was changed"
             )
         if not self._applying.acquire(blocking=False):
-            raise SeamarkError("another change of this cluster is being made: try again when it is done")
+            raise SeamarkError("another change of this cluster is in progress: try again later")
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             path = self._directory / f"seamark-plan-{digest[:12]}.json"
             if not path.exists():
                 write_plan(path, plan)
             elif read_plan(path) != plan:
-                raise BadPlan(path, "there is another plan of that name: move it away")
+                raise BadPlan(path, "another plan with this name exists: move it away")
             done = apply(self._admin, plan, now_ms=self._now_ms, undo_path=undo_path_of(path))
         except OutsideLog as refused:
             raise PlanRefused(f"{refused}; {proposal.hint}") from None
@@ -180,7 +180,7 @@ class Changes:
         for path in self._directory.glob(f"*{_UNDO}") if self._directory.is_dir() else ():
             if path.name == f"{name}{_UNDO}":
                 return read_undo(path)
-        raise NotFound(f"there is no applied plan {name!r}")
+        raise NotFound(f"no applied plan {name!r}")
 
     def _kept(self, plan: Plan, shown: Preview, remarks: tuple[str, ...]) -> Proposal:
         proposal = Proposal(digest_of(plan), plan, shown, remarks)

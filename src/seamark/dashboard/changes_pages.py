@@ -16,13 +16,13 @@ from seamark.plans import Applied, Preview, Standing, digest_of
 from seamark.plans.errors import some
 
 _WAYS = {
-    "earliest": ("the beginning of the log", ""),
+    "earliest": ("the start of the log", ""),
     "latest": ("the end of the log", ""),
     "offset": ("an offset", "42"),
     "time": ("a time", "2026-11-15T08:00Z"),
-    "ago": ("so long ago", "1h30m"),
-    "shift": ("so many records on or back", "-100"),
-    "group": ("where another group stands", "its name"),
+    "ago": ("a duration ago", "1h30m"),
+    "shift": ("a number of records forward or back", "-100"),
+    "group": ("the offsets of another group", "its name"),
 }
 _MOST_TOPICS = 100
 _MOST_ROWS = 500
@@ -32,7 +32,7 @@ _LONGEST = 2000
 def reset_page(context: Context, group: str) -> str:
     board = context.here.board
     if board is None:
-        raise NotFound("nothing was seen of this cluster yet: try again in a moment")
+        raise NotFound("this cluster has not been polled yet: try again in a moment")
     context.here.group_row(board, group)
     view = board.views[group]
     topics = sorted({each.partition.topic for each in view.partitions})
@@ -63,8 +63,8 @@ def reset_page(context: Context, group: str) -> str:
             tag(
                 "fieldset",
                 tag("legend", "Topics of the group"),
-                boxes or tag("p", "It has committed nothing yet.", class_="quiet"),
-                tag("p", f"and {more} more: name them below", class_="quiet") if more > 0 else None,
+                boxes or tag("p", "The group has no committed offsets.", class_="quiet"),
+                tag("p", f"and {more} more: enter them below", class_="quiet") if more > 0 else None,
             ),
             tag("label", "Others ", tag("input", name="others", placeholder="topic or topic:0,1", maxlength=_LONGEST)),
             tag(
@@ -90,7 +90,7 @@ def reset_page(context: Context, group: str) -> str:
             tag(
                 "label",
                 tag("input", type="checkbox", name="clamp", value="yes"),
-                " Where an offset is outside the log, use the nearest end of the log. Otherwise it is refused.",
+                " If an offset is outside the log, use the nearest end of the log. Otherwise the reset is refused.",
             ),
             tag("button", "Show what would change", class_="primary"),
             method="post",
@@ -105,11 +105,11 @@ def target_text(form: Mapping[str, str]) -> str:
     """What the form asks for, as ``--to`` would say it; UsageError if a value is missing."""
     way, value = form.get("way", ""), form.get("value", "").strip()
     if way not in _WAYS:
-        raise UsageError(f"{way!r} is not a way to set offsets")
+        raise UsageError(f"{way!r} is not a valid target")
     if not _WAYS[way][1]:
         return way
     if not value:
-        raise UsageError(f"say to what: a value is missing, for example {_WAYS[way][1]}")
+        raise UsageError(f"a value is required, for example {_WAYS[way][1]}")
     return f"{way}:{value}"
 
 
@@ -123,10 +123,10 @@ def plan_page(context: Context, proposal: Proposal) -> str:
         tag("ul", remarks, class_="remarks") if remarks else None,
     ]
     if not len(plan):
-        content.append(tag("p", "Nothing to change: the offsets are as wanted.", class_="card"))
+        content.append(tag("p", "Nothing to change: the offsets already have these values.", class_="card"))
         return page(context, "Nothing to change", *content, section="changes")
     content += [
-        tag("p", f"It would be refused: {problem}", class_="problem", role="alert") for problem in _problems(proposal)
+        tag("p", f"This would be refused: {problem}", class_="problem", role="alert") for problem in _problems(proposal)
     ]
     content += _effects(proposal.preview)
     columns = [
@@ -243,7 +243,7 @@ def applied_page(context: Context, applied: Applied, name: str, confirmed: str) 
         head,
         tag("h1", head),
         _again(context, applied, confirmed) if not applied.is_complete else None,
-        table(columns, rows, empty="", caption="What came of each change"),
+        table(columns, rows, empty="", caption="Result of each change"),
         tag("div", _undo_form(context, name, "Undo …"), links, class_="line"),
         section="changes",
     )
@@ -261,7 +261,7 @@ def changes_page(context: Context, done: Sequence[Done]) -> str:
             action = "undone"
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         rows.append([time_text(each.record.started_ms), shown, count_text(len(plan)), plan.why, action])
-    empty = "Nothing was changed yet. A group's page has the way to reset it."
+    empty = "No changes yet. To reset a group, open its page."
     return page(
         context,
         "Changes",
@@ -275,8 +275,8 @@ def _again(context: Context, applied: Applied, confirmed: str) -> Markup:
     return tag(
         "form",
         hidden(context, digest=digest_of(applied.plan), confirmed=confirmed),
-        tag("p", "Once the cause is gone, the rest can be made.", class_="problem", role="alert"),
-        tag("button", "Make the other changes", class_="primary"),
+        tag("p", "Once the cause is fixed, the remaining changes can be made.", class_="problem", role="alert"),
+        tag("button", "Make the remaining changes", class_="primary"),
         method="post",
         action=context.url("apply"),
     )

@@ -45,7 +45,7 @@ def lag_chart(
     values = [value_of(point) for point in points]
     known = [value for value in values if value is not None]
     if not known:
-        return tag("p", "Nothing was seen in this time yet.", class_="quiet")
+        return tag("p", "No data for this period.", class_="quiet")
     width, height = _CHART
     most = _round_up(max(known))
     inner_width, inner_height = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM

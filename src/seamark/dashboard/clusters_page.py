@@ -20,12 +20,12 @@ def clusters_page(context: Context) -> str:
 def _card(name: str, sight: Sight) -> Markup:
     board = sight.board
     if board is None:
-        said: list[Markup | None] = [tag("p", sight.error or "Looking at it for the first time …", class_="quiet")]
+        said: list[Markup | None] = [tag("p", sight.error or "Waiting for the first poll …", class_="quiet")]
     else:
         lag = sum(row.lag or 0 for row in board.rows)
         lost = sum(row.lost for row in board.rows)
         said = [
-            tag("p", f"{counted(len(board.rows), 'group')}, {counted(lag, 'record')} behind in all"),
+            tag("p", f"{counted(len(board.rows), 'group')}, {counted(lag, 'record')} behind in total"),
             tag("p", f"{counted(lost, 'record')} deleted before being read", class_="problem") if lost else None,
             tag(
                 "p",
@@ -37,7 +37,7 @@ def _card(name: str, sight: Sight) -> Markup:
             ),
         ]
         if sight.error is not None:
-            said.append(tag("p", f"The last look failed: {sight.error}", class_="problem"))
+            said.append(tag("p", f"The last poll failed: {sight.error}", class_="problem"))
     link = tag("a", name, href=f"/c/{urllib.parse.quote(name, safe='')}/groups", class_="row")
     return tag("section", tag("h2", link), said, class_="card")
 
@@ -59,7 +59,7 @@ def login_page(secret: str, problem: str, theme: str) -> str:
                     "input", type="password", name="token", id="token", autocomplete="current-password", autofocus=True
                 ),
             ),
-            tag("p", "seamark dashboard said it when it started.", class_="quiet"),
+            tag("p", "seamark dashboard printed it when it started.", class_="quiet"),
             tag("button", "Log in", class_="primary"),
             method="post",
             action="/login",
@@ -78,6 +78,6 @@ def error_page(context: Context | None, sentence: str, theme: str = "") -> str:
         "Not possible",
         tag("h1", "That did not work"),
         tag("p", said, class_="problem", role="alert"),
-        tag("p", tag("a", "To the first page", href="/")),
+        tag("p", tag("a", "Back to the start page", href="/")),
         theme=theme,
     )

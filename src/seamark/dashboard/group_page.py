@@ -33,7 +33,7 @@ def group_page(context: Context, name: str, query: Query, span: str, what: str) 
     if what not in ("records", "time"):
         raise UsageError(f"show={what!r} is neither records nor time")
     if board is None:
-        raise NotFound("nothing was seen of this cluster yet: try again in a moment")
+        raise NotFound("this cluster has not been polled yet: try again in a moment")
     row = context.here.group_row(board, name)
     view = board.views[name]
     action = None
@@ -110,7 +110,7 @@ def _acknowledge(context: Context, name: str) -> Markup:
         tag("button", "Acknowledge the rewind"),
         tag(
             "p",
-            "If it is meant to be so: it is then shown as trouble no more, until offsets go back again.",
+            "If the rewind was intended: it is then no longer shown as a problem, until offsets go back again.",
             class_="quiet",
         ),
         method="post",
@@ -126,7 +126,7 @@ def _blocked(view: GroupView) -> Markup | None:
             tag("b", str(each.partition)),
             " waits for the record at offset ",
             tag("b", count_text(each.committed.offset)),
-            f"; {counted(ahead, 'later record')} {'is' if ahead == 1 else 'are'} done already",
+            f"; {counted(ahead, 'later record')} {'is' if ahead == 1 else 'are'} already done",
         )
         for each in view.partitions
         for ahead in (each.lag.done_ahead,)
@@ -160,10 +160,10 @@ def _chart(context: Context, name: str, span: str, what: str) -> Markup:
             tag(
                 "nav",
                 [link(title, span, each) for each, title in (("records", "Records"), ("time", "Time"))],
-                aria_label="What is drawn",
+                aria_label="Chart",
                 class_="choice",
             ),
-            tag("nav", [link(each, each, what) for each in RANGES], aria_label="Stretch of time", class_="choice"),
+            tag("nav", [link(each, each, what) for each in RANGES], aria_label="Period", class_="choice"),
             class_="title",
         ),
         drawn,
@@ -207,7 +207,9 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 remark_of(each),
             ]
         )
-    shown = table(columns, rows, empty="The group has committed nothing and reads nothing.", caption="Partitions")
+    shown = table(
+        columns, rows, empty="The group has no committed offsets and no assigned partitions.", caption="Partitions"
+    )
     return joined(tag("h2", "Partitions"), shown, pages(context, "group", query, chosen, "partition", id=name))
 
 
@@ -227,7 +229,7 @@ def _members(view: GroupView) -> Markup:
     more = len(members) - _MOST_MEMBERS
     return joined(
         tag("h2", "Members"),
-        table(columns, rows, empty="Nobody is in the group.", caption="Members"),
+        table(columns, rows, empty="The group has no members.", caption="Members"),
         tag("p", f"and {more} more", class_="quiet") if more > 0 else None,
     )
 
@@ -239,5 +241,5 @@ def _some(names: list[str]) -> str:
 def _events(context: Context, name: str) -> Markup:
     columns = [("Time", ""), ("What", ""), ("Details", "remark")]
     rows: list[list[Child]] = [[time_text(each.at_ms), each.kind, each.text] for each in context.here.events(name)]
-    empty = "No rebalance, rewind or change of status was seen yet."
+    empty = "No rebalances, rewinds or status changes yet."
     return joined(tag("h2", "What happened"), table(columns, rows, empty=empty, caption="What happened, latest first"))

@@ -27,7 +27,7 @@ _TITLES = {
 def groups_page(context: Context, query: Query) -> str:
     board = context.here.board
     if board is None:
-        content: Markup = live("groups", tag("p", "Nothing was seen of this cluster yet.", class_="quiet"))
+        content: Markup = live("groups", tag("p", "This cluster has not been polled yet.", class_="quiet"))
     else:
         content = _groups(context, board, query)
     return page(
@@ -58,7 +58,7 @@ def _groups(context: Context, board: Board, query: Query) -> Markup:
         ("Remark", "remark"),
     ]
     rows = [_row(context, row, sparks.get(row.name, []), has_unfinished) for row in chosen.rows]
-    empty = "No group fits the filter." if board.rows else "The cluster has no groups."
+    empty = "No group matches the filter." if board.rows else "The cluster has no groups."
     return live(
         "groups",
         _counts(context, board, query),

@@ -58,7 +58,7 @@ class HttpConnections:
         if len(alike) >= self._most_of_an_address:
             self._end_longest_waiting(alike)
         if len(self._open) >= MOST_CONNECTIONS and not self._end_longest_waiting(list(self._open)):
-            sentence = f"was refused a connection: all {MOST_CONNECTIONS} are at work"
+            sentence = f"was refused a connection: all {MOST_CONNECTIONS} are in use"
             self._log_limits.write(logging.WARNING, address, sentence, about=f"the client at {address} ")
             self._end(connection)
             return

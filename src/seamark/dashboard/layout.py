@@ -116,7 +116,7 @@ def freshness(context: Context) -> Markup:
     board = sight.board
     parts: list[Child] = []
     if board is None:
-        parts.append("Looking at the cluster for the first time …" if sight.error is None else None)
+        parts.append("Waiting for the first poll of the cluster …" if sight.error is None else None)
     else:
         age = board.look.age
         ago = f"{age:.0f}s" if age < 60 else context.wording.duration(age)
@@ -131,11 +131,11 @@ def freshness(context: Context) -> Markup:
         parts.append(f", {counted(sight.firing, 'alert')} firing")
     problems = []
     if sight.error is not None:
-        problems.append(f"The last look failed: {sight.error}")
+        problems.append(f"The last poll failed: {sight.error}")
     if sight.history_error is not None:
-        problems.append(f"Graphs are not kept: {sight.history_error}")
+        problems.append(f"Graphs are not saved: {sight.history_error}")
     if sight.webhook is not None and sight.webhook.error is not None:
-        problems.append(f"Alerts are not arriving: {sight.webhook.error}")
+        problems.append(f"Alerts cannot be delivered: {sight.webhook.error}")
     return live(
         "freshness",
         tag("span", *parts, class_="quiet"),
@@ -193,7 +193,7 @@ def _header(context: Context, section: str) -> Markup:
                 id="live-toggle",
                 aria_pressed="true",
                 hidden=True,
-                title="Stop or go on (p)",
+                title="Pause or resume (p)",
             ),
             tag("button", "Theme", type="button", id="theme-toggle", hidden=True, title="Light or dark (t)"),
             tag("button", "?", type="button", id="keys-open", hidden=True, title="Keys (?)", aria_label="Keys"),
@@ -210,7 +210,7 @@ def _keys() -> Markup:
         ("Enter", "open"),
         ("g g", "groups"),
         ("g t", "topics"),
-        ("p", "stop or go on with live updates"),
+        ("p", "pause or resume live updates"),
         ("t", "light or dark"),
         ("?", "this list"),
         ("Esc", "close"),

@@ -45,7 +45,7 @@ class Query:
         text, status = asked.get("q", ""), asked.get("status", "")
         order = asked.get("sort") or next(iter(orders))
         if len(text) > _LONGEST:
-            raise UsageError(f"a filter has at most {_LONGEST} characters")
+            raise UsageError(f"the filter must have at most {_LONGEST} characters")
         if order not in orders:
             raise UsageError(f"sort={order!r} is not one of {', '.join(orders)}")
         if status and status not in {each.value for each in Status}:

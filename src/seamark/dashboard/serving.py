@@ -76,7 +76,7 @@ class Server:
         try:
             config.load()
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError("tls-cert", certificate, f"cannot be used with its key: {error}") from None
+            raise ConfigError("tls-cert", certificate, f"cannot be used with this key: {error}") from None
         try:
             self._socket = socket.create_server(
                 (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128

@@ -154,7 +154,7 @@ class Sight:
                 return
             look = self._board.look
             self._board = make_board(look, self._poller.watching, self._board)
-            text = f"somebody acknowledged that offsets went back: {some_of(list(map(str, partitions)))}"
+            text = f"rewind acknowledged by a user: {some_of(list(map(str, partitions)))}"
             said = Event(group, int(time.time() * 1000), "acknowledged", text)
             self._keep(look.at_ms, [], [*self._board.events, said])
 

@@ -91,7 +91,7 @@ def topics_page(context: Context, topics: Topics, query: Query) -> str:
             table(
                 columns,
                 rows,
-                empty="No topic fits the filter." if query.text else "The cluster has no topics.",
+                empty="No topic matches the filter." if query.text else "The cluster has no topics.",
                 caption="Topics",
             ),
             pages(context, "topics", query, chosen, "topic"),
@@ -128,7 +128,7 @@ def _remarks(topic: TopicView, bounds: list[Bounds]) -> list[str]:
     if behind:
         remarks.append(f"{behind} with replicas behind")
     if silent and silent != leaderless:
-        remarks.append(f"{silent} do not answer")
+        remarks.append(f"{silent} not responding")
     return remarks
 
 

@@ -60,7 +60,7 @@ class Alert:
     def text(self) -> str:
         where = f"group {self.group!r} on cluster {self.cluster!r}"
         if self.state == "resolved":
-            return f"{where} is well again; it was {self.trouble.status}"
+            return f"{where} has recovered; it was {self.trouble.status}"
         more = f": {'; '.join(self.trouble.findings)}" if self.trouble.findings else ""
         return readable(f"{where} is {self.trouble.status}{more}")
 

@@ -21,13 +21,17 @@ def metrics_text(poller: Poller) -> str:
 
 def _families(poller: Poller) -> Iterator[str]:
     seen = poller.seen
-    yield _family("seamark_exporter_looks_total", "counter", "Looks at the cluster that succeeded.", [({}, seen.looks)])
-    yield _family("seamark_exporter_failures_total", "counter", "Looks that failed.", [({}, seen.failures)])
+    yield _family("seamark_exporter_looks_total", "counter", "Successful polls of the cluster.", [({}, seen.looks)])
+    yield _family("seamark_exporter_failures_total", "counter", "Failed polls of the cluster.", [({}, seen.failures)])
     look = seen.look
     if look is None:
         return
-    yield _family("seamark_exporter_look_age_seconds", "gauge", "Since the last look that succeeded.", [({}, look.age)])
-    yield _family("seamark_exporter_look_seconds", "gauge", "How long that look took.", [({}, look.seconds)])
+    yield _family(
+        "seamark_exporter_look_age_seconds", "gauge", "Time since the last successful poll.", [({}, look.age)]
+    )
+    yield _family(
+        "seamark_exporter_look_seconds", "gauge", "Duration of the last successful poll.", [({}, look.seconds)]
+    )
     yield from _groups(seen)
     yield from _partitions(poller)
 
@@ -40,7 +44,7 @@ def _groups(seen: Seen) -> Iterator[str]:
         [({"group": view.group_id}, len(view.description.members)) for view in groups],
     )  # fmt: skip
     yield _family(
-        "seamark_group_info", "gauge", "1, with what is known of the group as labels.",
+        "seamark_group_info", "gauge", "1, with properties of the group as labels.",
         [
             (
                 {
@@ -62,15 +66,15 @@ def _groups(seen: Seen) -> Iterator[str]:
         [({"group": view.group_id}, lag) for view in groups if (lag := view.records_behind) is not None],
     )  # fmt: skip
     yield _family(
-        "seamark_group_unfinished_records", "gauge", "Of the group's lag, what is neither lost nor done ahead.",
+        "seamark_group_unfinished_records", "gauge", "Part of the group's lag that is neither lost nor done ahead.",
         [({"group": view.group_id}, left) for view in groups if (left := view.unfinished) is not None],
     )  # fmt: skip
     yield _family(
-        "seamark_group_lost_records", "gauge", "Of the group's lag, what was deleted before it was read.",
+        "seamark_group_lost_records", "gauge", "Part of the group's lag that was deleted before it was read.",
         [({"group": view.group_id}, view.lost) for view in groups],
     )  # fmt: skip
     yield _family(
-        "seamark_group_partitions_unknown", "gauge", "Partitions of the group that do not answer.",
+        "seamark_group_partitions_unknown", "gauge", "Partitions of the group that could not be read.",
         [({"group": view.group_id}, view.partitions_unknown) for view in groups],
     )  # fmt: skip
     yield _family(
@@ -115,20 +119,22 @@ def _partitions(poller: Poller) -> Iterator[str]:
                 states.append(({**labels, "status": state.value}, 1))
     yield _family("seamark_committed_offset", "gauge", "The committed offset.", offsets)
     # Of the group: the broker itself serves seamark_log_end_offset, without one.
-    yield _family(
-        "seamark_group_log_end_offset", "gauge", "Where the log of a partition ends that the group reads.", ends
-    )
+    yield _family("seamark_group_log_end_offset", "gauge", "Log end offset of a partition that the group reads.", ends)
     yield _family("seamark_lag_records", "gauge", "The log's end minus the committed offset.", lags)
-    yield _family("seamark_lost_records", "gauge", "Of the lag, deleted before it was read; none is left out.", lost)
     yield _family(
-        "seamark_done_ahead_records", "gauge", "Of the lag, finished out of order already; none is left out.", ahead
+        "seamark_lost_records", "gauge", "Part of the lag that was deleted before it was read; omitted if 0.", lost
     )
     yield _family(
-        "seamark_beyond_end_records", "gauge", "How far the committed offset is beyond the log's end; 0 is left out.",
+        "seamark_done_ahead_records", "gauge", "Part of the lag that was finished out of order; omitted if 0.", ahead
+    )
+    yield _family(
+        "seamark_beyond_end_records", "gauge", "How far the committed offset is beyond the log's end; omitted if 0.",
         beyond,
     )  # fmt: skip
     yield _family("seamark_lag_seconds", "gauge", "Age of the first unread record, or a lower bound of it.", ages)
-    yield _family("seamark_partition_trouble", "gauge", "1 for a partition that is not well; status says how.", states)
+    yield _family(
+        "seamark_partition_trouble", "gauge", "1 for an unhealthy partition; the label status says how.", states
+    )
 
 
 def _family(name: str, kind: str, meaning: str, samples: Iterable[_Sample]) -> str:

@@ -121,7 +121,9 @@ class History:
         if version == 0 and not run("SELECT 1 FROM sqlite_master").fetchone():
             self._file.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
         elif version != _VERSION:
-            raise HistoryError(f"the history file {self._path} has version {version}, only {_VERSION} is known")
+            raise HistoryError(
+                f"the history file {self._path} has version {version}, but only version {_VERSION} is supported"
+            )
         run(_REWINDS)
 
     def add(

@@ -71,7 +71,7 @@ def remark_of(view: PartitionView) -> str:
 def silence_text(bounds: Bounds) -> str:
     """Why nothing is known of a partition."""
     reason = bounds.error or ""
-    return reason if reason.startswith(OFFSETS_UNREAD) else f"does not answer: {reason}"
+    return reason if reason.startswith(OFFSETS_UNREAD) else f"could not be read: {reason}"
 
 
 def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView], rows: Sequence[LagRow]) -> LagRow:
@@ -90,11 +90,11 @@ def group_remark(view: GroupView) -> str:
     """What the sums over a group's partitions hide."""
     parts = [view.error or ""]
     if beyond := sum(each.lag.beyond > 0 for each in view.partitions):
-        parts.append(f"{counted(beyond, 'partition')} committed beyond the log's end, by {view.beyond} in all")
+        parts.append(f"{counted(beyond, 'partition')} committed beyond the log's end, by {view.beyond} in total")
     if view.lost:
         parts.append(f"{counted(view.lost, 'record')} deleted before being read")
     if not view.error and (unknown := view.partitions_unknown):
-        parts.append(f"{counted(unknown, 'partition')} not answering")
+        parts.append(f"{counted(unknown, 'partition')} could not be read")
     if uncommitted := view.partitions_uncommitted:
         parts.append(f"{counted(uncommitted, 'partition')} without a committed offset")
     return "; ".join(part for part in parts if part)

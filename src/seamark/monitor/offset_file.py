@@ -68,12 +68,12 @@ def read_offsets(path: Path) -> dict[str, Offsets]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
+        raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: it cannot be read ({error.__class__.__name__})") from None
+        raise UsageError(f"{path}: cannot be read ({error.__class__.__name__})") from None
     found = _of_json(text, path) if text.lstrip().startswith("{") else _of_csv(text, path)
     if not any(found.values()):
-        raise UsageError(f"{path}: it has no offsets")
+        raise UsageError(f"{path}: contains no offsets")
     return found
 
 
@@ -86,13 +86,13 @@ def _of_json(text: str, path: Path) -> dict[str, Offsets]:
     try:
         content = json.loads(text, object_pairs_hook=no_field_twice)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: it is not valid JSON ({error})") from None
+        raise UsageError(f"{path}: not valid JSON ({error})") from None
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     if content.get("format") != FORMAT:
-        raise UsageError(f"{path}: it is not a file of offsets (format {content.get('format')!r})")
+        raise UsageError(f"{path}: not an offsets file (format {content.get('format')!r})")
     if content.get("version") != VERSION:
-        raise UsageError(f"{path}: version {content.get('version')!r} of the format is not known, only {VERSION}")
+        raise UsageError(f"{path}: version {content.get('version')!r} of the format is not supported, only {VERSION}")
     if wrong := next((name for name in content if name not in _FIELDS), None):
         raise UsageError(f"{path}: {unknown('field', wrong, _FIELDS)}")
     groups: dict[str, Offsets] = {}
@@ -111,7 +111,7 @@ def _of_json(text: str, path: Path) -> dict[str, Offsets]:
 
 def _mapping(found: object, path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise UsageError(f"{path}: it is not a file of offsets: {str(found)[:40]!r} stands where an object must")
+        raise UsageError(f"{path}: not an offsets file: expected an object, got {str(found)[:40]!r}")
     return found
 
 
@@ -121,11 +121,11 @@ def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
             raise ValueError(unknown("field", name, _ENTRY))
     for name in ("topic", "partition", "offset"):
         if name not in entry:
-            raise ValueError(f"it has no {name!r}")
+            raise ValueError(f"{name!r} is missing")
     topic, metadata = entry["topic"], entry.get("metadata", "")
     for name, text in (("topic", topic), ("metadata", metadata)):
         if not isinstance(text, str):
-            raise ValueError(f"{name!r} must be a text, not {text!r}")  # noqa: TRY004 - told with the others
+            raise ValueError(f"{name!r} must be a string, got {text!r}")  # noqa: TRY004 - told with the others
     partition, offset = (_number(name, entry[name], 0) for name in ("partition", "offset"))
     return TopicPartition(topic, partition), Offset(
         offset, metadata, _number("leader_epoch", entry.get("leader_epoch", -1), -1)
@@ -134,7 +134,7 @@ def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
 
 def _number(name: str, found: Any, least: int) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or found < least:
-        raise ValueError(f"{name!r} must be a whole number from {least} on, not {found!r}")
+        raise ValueError(f"{name!r} must be an integer >= {least}, got {found!r}")
     if found > LARGEST_OFFSET:
         raise ValueError(f"{name!r} is larger than any offset ({LARGEST_OFFSET})")
     return found
@@ -146,17 +146,15 @@ def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
         if not row:
             continue
         if len(row) not in (3, 4):
-            raise UsageError(
-                f"{path}, line {number}: it must be topic,partition,offset or group,topic,partition,offset"
-            )
+            raise UsageError(f"{path}, line {number}: must be topic,partition,offset or group,topic,partition,offset")
         group, topic, *numbers = map(without_apostrophe, row if len(row) == 4 else (ANY_GROUP, *row))
         if not all(text.strip().isascii() and text.strip().isdecimal() for text in numbers):
-            raise UsageError(f"{path}, line {number}: partition and offset are whole numbers from 0 on")
+            raise UsageError(f"{path}, line {number}: partition and offset must be integers >= 0")
         index, offset = (_csv_number(text, path, number) for text in numbers)
         partition = TopicPartition(topic, index)
         if partition in groups.setdefault(group, {}):
             of_group = f" of group {group!r}" if group else ""
-            raise UsageError(f"{path}, line {number}: {partition}{of_group} is there twice")
+            raise UsageError(f"{path}, line {number}: {partition}{of_group} appears twice")
         groups[group][partition] = Offset(offset)
     return groups
 
@@ -166,7 +164,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         yield from enumerate(reader, 1)
     except csv.Error as error:
-        raise UsageError(f"{path}, line {reader.line_num}: it is not CSV ({error})") from None
+        raise UsageError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
 
 
 def _csv_number(text: str, path: Path, number: int) -> int:

@@ -96,7 +96,7 @@ class Poller:
         try:
             look = self._look()
         except Exception as error:  # noqa: BLE001 - one answer that nobody foresaw must not end the looking for good
-            self._note("The cluster could not be looked at", error, seen)
+            self._note("The cluster could not be polled", error, seen)
             return
         self._seen = seen = Seen(look, seen.looks + 1, seen.failures)
         if self._on_look is None:
@@ -104,7 +104,7 @@ class Poller:
         try:
             self._on_look(look)
         except Exception as error:  # noqa: BLE001 - as above
-            self._note("What was seen could not be taken up", error, seen)
+            self._note("The result of a poll could not be processed", error, seen)
 
     def _look(self) -> Look:
         started = time.monotonic()
@@ -122,7 +122,7 @@ class Poller:
         for name in sorted(unreadable.keys() - self._unreadable):
             _log.warning("Group %r: %s", name, unreadable[name])
         for name in sorted(self._unreadable - unreadable.keys()):
-            _log.warning("Group %r can be read again, or is gone", name)
+            _log.warning("Group %r can be read again, or no longer exists", name)
         self._unreadable = frozenset(unreadable)
 
     def _note(self, what: str, error: Exception, seen: Seen) -> None:

@@ -138,7 +138,7 @@ def scan(
 
 
 def _unread(error: SeamarkError | None) -> str:
-    return f"{OFFSETS_UNREAD}: {error or 'the coordinator said nothing about the group'}"
+    return f"{OFFSETS_UNREAD}: {error or 'the coordinator did not return the group'}"
 
 
 def bounds_of(
@@ -148,7 +148,7 @@ def bounds_of(
     asked = list(partitions)
     logs, unreadable = read_logs(admin, asked, timeout=timeout)
     return {
-        each: Bounds(*logs[each]) if each in logs else Bounds(None, None, unreadable.get(each, "it did not answer"))
+        each: Bounds(*logs[each]) if each in logs else Bounds(None, None, unreadable.get(each, "it did not respond"))
         for each in asked
     }
 

@@ -67,9 +67,9 @@ def _whole(kind: str, text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise UsageError(f"--to {kind}:{text}: {text!r} is not a whole number") from None
+        raise UsageError(f"--to {kind}:{text}: {text!r} is not an integer") from None
     if kind == "offset" and number < 0:
-        raise UsageError(f"--to {kind}:{text}: an offset is not below 0")
+        raise UsageError(f"--to {kind}:{text}: an offset must be >= 0")
     return number
 
 
@@ -104,14 +104,14 @@ def aim(
         elif target.kind == "shift":
             before = committed.get(partition)
             if before is None:
-                found.refused[partition] = f"group {group!r} has committed nothing that could be shifted"
+                found.refused[partition] = f"group {group!r} has no committed offset to shift"
                 continue
             wanted = before.offset + target.number
         elif target.kind == "time":
             at = (at_time or {}).get(partition, -1)
             wanted = log.log_end if at < 0 else at
             if at < 0:
-                found.remarks[partition] = "no record is that late: the log's end"
+                found.remarks[partition] = "no record at or after that time: the log's end is used"
         else:
             wanted = _of_log(target, log)
         found.wanted[partition] = wanted

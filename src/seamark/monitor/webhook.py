@@ -95,7 +95,7 @@ class Webhook:
                 self._change.wait_for(lambda: self._is_closing, pause)
             pause = min(_LONGEST_PAUSE_S, pause * 2)
         self.dropped += 1
-        _log.warning("An alert was given up: %s", self.error)
+        _log.warning("An alert could not be delivered: %s", self.error)
 
     def _send(self, alert: Alert) -> tuple[str | None, bool]:
         """Why it did not arrive, if it did not, and whether that is final."""
@@ -122,18 +122,18 @@ def _host_of(url: str) -> str:
     scheme = url.partition("://")[0]
     shown = f"{scheme}://…" if scheme in ("http", "https") else "…"
     if shown == "…":
-        raise ConfigError("alert-url", shown, "is not an address that begins with http(s)://")
+        raise ConfigError("alert-url", shown, "must begin with http:// or https://")
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
         # As it will be sent; a name may have letters of all scripts.
         (host or "").encode("idna")
     except ValueError:
-        raise ConfigError("alert-url", shown, "has a host or port that is none (IPv6 stands in [ ])") from None
+        raise ConfigError("alert-url", shown, "has an invalid host or port (write IPv6 addresses in [ ])") from None
     rest = parts._replace(netloc="").geturl()
     if not host or " " in url or not url.isprintable() or not rest.isascii():
         raise ConfigError(
-            "alert-url", shown, "has no host, or something in it that has to be written as %XX: a space, a control "
+            "alert-url", shown, "has no host, or contains a character that must be written as %XX: a space, a control "
             "character or a letter beyond ASCII",
         )  # fmt: skip
     return host

@@ -86,8 +86,8 @@ class ClusterLogs:
         """Why nothing can be said of the partition; empty if its log is known."""
         absent = self.absence(partition)
         if not absent and partition not in self.logs:
-            reason = self.unreadable.get(partition, "it was not asked for")
-            return f"the log in {self.name} cannot be looked at ({reason})"
+            reason = self.unreadable.get(partition, "it was not requested")
+            return f"the log in {self.name} cannot be read ({reason})"
         return absent
 
     def topic_ids(self) -> dict[str, str]:

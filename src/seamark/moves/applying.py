@@ -78,8 +78,8 @@ class Mover:
     def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
         moved, begun = self.journal.count(Progress.MOVED), self.journal.count(Progress.BEGUN)
         unsure = f", {begun} more begun and not verified" if begun else ""
-        how_far = f"moved groups: {moved} of {self.plan.totals.groups}{unsure}"
-        return MoveInterrupted(error, how_far, "--resume does the rest")
+        how_far = f"groups moved: {moved} of {self.plan.totals.groups}{unsure}"
+        return MoveInterrupted(error, how_far, "use --resume to continue")
 
     def _changed_topics(self) -> dict[str, str]:
         """Topics that are not those of the plan any more, with what is wrong."""
@@ -89,9 +89,11 @@ class Mover:
         lost = {}
         for topic, topic_id in planned.items():
             if topic not in now:
-                lost[topic] = f"topic {topic!r} does not exist any more"
+                lost[topic] = f"topic {topic!r} no longer exists"
             elif "" not in (topic_id, now[topic].topic_id) and now[topic].topic_id != topic_id:
-                lost[topic] = f"topic {topic!r} was made anew since the plan was made, its offsets mean other records"
+                lost[topic] = (
+                    f"topic {topic!r} was recreated since the plan was made, its offsets refer to other records"
+                )
         return lost
 
     def _apply(self, portion: Sequence[_Numbered]) -> None:
@@ -177,7 +179,7 @@ class Mover:
             for each in move.moves
             if each.change is not None and not is_same(now.get(each.partition), each.source)
         ]
-        return f"the source went on since the plan was made: {some(moved)}; plan it again" if moved else ""
+        return f"the source has changed since the plan was made: {some(moved)}; make a new plan" if moved else ""
 
     def _move(self, ready: list[tuple[_Numbered, list[Change]]]) -> None:
         if not ready:
@@ -207,7 +209,7 @@ class Mover:
             if reason:
                 self._account.say(move, FAILED, reason)
             elif reason := self._source_moved(move, source):
-                self._account.say(move, FAILED, f"{reason}, or roll it back", written=len(left))
+                self._account.say(move, FAILED, f"{reason}, or roll back", written=len(left))
             else:
                 finished.append((each, left))
         self.journal.note(Progress.MOVED, [each.number for each, _ in finished], now_ms=self.now_ms())
@@ -217,5 +219,5 @@ class Mover:
     def _hold(self, each: _Numbered, reason: str) -> None:
         is_begun = self.journal.state(each.number) is Progress.BEGUN
         self._account.say(
-            each.move, HELD, f"{reason}; an earlier run had begun to set its offsets" if is_begun else reason
+            each.move, HELD, f"{reason}; an earlier run has set some of its offsets" if is_begun else reason
         )

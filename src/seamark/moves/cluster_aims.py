@@ -113,12 +113,12 @@ class OtherCluster:
             return self._equal(offset, here, there, found)
         reason = found.reason + _already_lost(offset, here)
         if self._source.topics[partition.topic].partition_count != self._target.topics[partition.topic].partition_count:  # type: ignore[union-attr]
-            problem = f"{reason}, and the topic has another number of partitions: its records may be in any of them"
+            problem = f"{reason}, and the topic has a different number of partitions: its records may be in any of them"
             return Aim(None, problem=problem)
         asked = time_to_ask(offset, source)
         if asked is None:
             count = there.log_end - there.log_start
-            note = f"{reason}; no record of the source tells a time: the target is read from its start"
+            note = f"{reason}; the source has no record with a time: the target is read from its start"
             return Aim(there.log_start, How.LOG_START, note, repeated=count, keeps_text=False)
         return asked, reason
 
@@ -141,9 +141,9 @@ class OtherCluster:
             # The target once held records up to its end and has lost them, unread ones perhaps among them.
             problem = f"the target's log is empty and begins at {there.log_start}, after offset {offset}"
             if not self._allow_outside_log:
-                return Aim(None, problem=f"{problem}; --allow-outside-log begins there")
+                return Aim(None, problem=f"{problem}; --allow-outside-log starts there")
             return Aim(there.log_start, How.LOG_START, problem, keeps_text=False)
-        note = "the target's log is empty: whatever comes into it is read"
+        note = "the target's log is empty: all new records will be read"
         return Aim(there.log_start, How.LOG_START, note, repeated=max(0, offset - here.log_start), keeps_text=False)
 
     def _by_time(self, wanted: Mapping[Place, tuple[TimeAsked, str]]) -> Aims:
@@ -156,12 +156,12 @@ class OtherCluster:
             there = self._target.logs[place[0]]
             answer, later = earlier[place], exact[place]
             if isinstance(answer, ClientError):
-                problem = f"{reason}, and the target cannot be asked for a time ({answer})"
+                problem = f"{reason}, and the lookup by time failed on the target ({answer})"
                 aims[place] = Aim(None, problem=problem)
                 continue
             found = aim_by_time(asked, self._overlap_ms, answer, there)
             if found.problem and not self._allow_outside_log:
-                aims[place] = Aim(None, problem=f"{reason}; {found.problem}; --allow-outside-log begins there")
+                aims[place] = Aim(None, problem=f"{reason}; {found.problem}; --allow-outside-log starts there")
                 continue
             repeated = None
             if not isinstance(later, ClientError):

@@ -24,8 +24,8 @@ class MoveBegun(PlanError):
 
     def __init__(self, plan: Path, moved: int, groups: int) -> None:
         super().__init__(
-            f"{plan} was applied before, moved groups: {moved} of {groups}: --resume goes on, "
-            "rollback takes it back; nothing was changed"
+            f"{plan} was already applied, groups moved: {moved} of {groups}; nothing was changed; "
+            "continue with --resume, or undo with rollback"
         )
         self.moved = moved
         self.groups = groups
@@ -35,14 +35,14 @@ class MoveInUse(PlanError):
     """The journal is locked."""
 
     def __init__(self, journal: Path) -> None:
-        super().__init__(f"{journal} is in use by another process: wait for it to end; nothing was changed")
+        super().__init__(f"{journal} is in use by another process: wait until it has ended; nothing was changed")
 
 
 class MoveInterrupted(PlanError):
     """``cause`` ended it; what was changed up to then is in the journal."""
 
     def __init__(self, cause: SeamarkError, how_far: str, remedy: str) -> None:
-        super().__init__(f"stopped in the middle: {cause}; {how_far}; once it answers again, {remedy}")
+        super().__init__(f"interrupted: {cause}; {how_far}; once it is reachable again, {remedy}")
         self.cause = cause
 
 

@@ -123,18 +123,18 @@ class Journal:
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise BadPlan(self.path, f"the journal is damaged: line {number} is no JSON object")
+            raise BadPlan(self.path, f"the journal is damaged: line {number} is not a JSON object")
         return content
 
     def _check_head(self, content: dict[str, Any], plan: MoveFile) -> None:
         if content.get("format") != FORMAT:
-            raise BadPlan(self.path, f"not the journal of a move: its format would be {FORMAT!r}")
+            raise BadPlan(self.path, f"not the journal of a move: the format must be {FORMAT!r}")
         if content.get("version") != VERSION:
             raise BadPlan(
                 self.path, f"a journal of version {content.get('version')!r}; this release reads version {VERSION}"
             )
         if content.get("plan") != plan.digest:
-            raise BadPlan(self.path, f"the journal of another plan than {plan.path.name}: move it away first")
+            raise BadPlan(self.path, f"not the journal of {plan.path.name}: move the file away")
 
     def _take(self, content: dict[str, Any], number: int) -> None:
         groups, name = content.get("groups"), content.get("state")

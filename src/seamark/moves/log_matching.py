@@ -85,7 +85,9 @@ def match(points: Iterable[int], source: Found, target: Found, both: LogRange) -
     contents = {(each.timestamp_ms, each.checksum) for each in seen.values()}
     if len(contents) == 1 and (len(seen) > 1 or next(iter(contents))[0] < 0):
         return Match(
-            False, len(seen), f"{counted(len(seen), 'record')} compared that all look alike, which proves nothing"
+            False,
+            len(seen),
+            f"{counted(len(seen), 'record')} compared, all with the same content, which proves nothing",
         )
     return Match(True, len(seen))
 
@@ -99,4 +101,4 @@ def _difference(here: Fingerprint | None, there: Fingerprint | None) -> str:
         return f"only the {'target' if here is None else 'source'} has a record"
     if here.offset != there.offset:
         return f"the next record is {here.offset} and {there.offset}"
-    return "another time" if here.timestamp_ms != there.timestamp_ms else "another content"
+    return "different timestamps" if here.timestamp_ms != there.timestamp_ms else "different content"

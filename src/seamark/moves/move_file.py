@@ -48,7 +48,7 @@ def write_move(
     progress: Callable[[int, int], None] | None = None,
 ) -> MoveFile:
     """Write a plan as its groups come; ``topic_ids`` is asked after the last. A file that exists is never replaced."""
-    taken = PlanError(f"{path} exists already: choose another name for the plan, or move it away")
+    taken = PlanError(f"{path} already exists: choose another name for the plan, or move the file away")
     if path.exists():
         raise taken
     try:
@@ -143,7 +143,7 @@ def open_move(path: Path) -> MoveFile:
         with path.open("rb") as file:
             return _open(path, file)
     except FileNotFoundError:
-        raise BadPlan(path, "there is no such plan") from None
+        raise BadPlan(path, "no such plan") from None
     except OSError as error:
         raise BadPlan(path, f"the plan cannot be read: {error.strerror}") from None
 
@@ -153,7 +153,7 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
     first = file.readline(_LONGEST_LINE)
     found = _parsed(first, path, 1)
     if found.get("format") != FORMAT:
-        raise BadPlan(path, f"not the plan of a move: its format would be {FORMAT!r}")
+        raise BadPlan(path, f"not the plan of a move: the format must be {FORMAT!r}")
     if found.get("version") != VERSION or isinstance(found["version"], bool):
         raise BadPlan(
             path, f"the plan of a move of version {found.get('version')!r}; this release reads version {VERSION}"
@@ -166,9 +166,9 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
     end = _parsed(last, path, groups + 1)
     written = end.pop("digest", None)
     if "end" not in end:
-        raise BadPlan(path, "the plan is cut short: its last line is missing")
+        raise BadPlan(path, "the plan is truncated: its last line is missing")
     if written != _digest(hashed.hexdigest(), end):
-        raise BadPlan(path, "the plan was changed after it was made: its digest does not fit its content")
+        raise BadPlan(path, "the plan was changed after it was made: its digest does not match its content")
     fields = Fields(end, path).mapping("end")
     topics = fields.mapping("topics")
     numbers = [fields.number(name, 2**62) for name in ("groups", "offsets", "changes", "groups_with_problems")]
@@ -176,7 +176,7 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
         numbers[0], numbers[1], numbers[2], numbers[3], {name: topics.text(name) for name in topics.names}
     )
     if totals.groups != groups - 1:
-        raise BadPlan(path, f"the plan says it has {counted(totals.groups, 'group')}, it has {groups - 1}")
+        raise BadPlan(path, f"the plan should have {counted(totals.groups, 'group')}, it has {groups - 1}")
     return MoveFile(path, header, totals, str(written))
 
 
@@ -184,11 +184,11 @@ def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line, object_pairs_hook=no_field_twice)
     except UsageError as error:
-        raise BadPlan(path, f"not the plan of a move as it was made: line {number}: {error}") from None
+        raise BadPlan(path, f"not the plan of a move: line {number}: {error}") from None
     except (ValueError, RecursionError):
-        raise BadPlan(path, f"not the plan of a move, or cut short: line {number} is no JSON object") from None
+        raise BadPlan(path, f"not the plan of a move, or truncated: line {number} is not a JSON object") from None
     if not isinstance(found, dict):
-        raise BadPlan(path, f"not the plan of a move: line {number} is no JSON object")
+        raise BadPlan(path, f"not the plan of a move: line {number} is not a JSON object")
     return found
 
 
@@ -263,7 +263,7 @@ def _group(fields: Fields) -> GroupMove:
     has = set(fields.names)
     strays = fields.get("strays") if "strays" in has else []
     if not isinstance(strays, list) or not all(isinstance(each, str) for each in strays):
-        raise fields.bad("strays", "is not a list of texts")
+        raise fields.bad("strays", "is not a list of strings")
     return GroupMove(
         fields.text("group"),
         fields.text("to_group"),

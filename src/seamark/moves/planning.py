@@ -43,10 +43,10 @@ def check_names(choices: Choices, group_count: int | None, *, same_store: bool) 
     has_place = "{group}" in choices.to_group
     if not has_place and group_count != 1:
         raise UsageError(
-            f"--to-group {choices.to_group!r} names one group for many: write {{group}} where each name goes"
+            f"--to-group {choices.to_group!r} is one name for several groups: use {{group}} for the old name"
         )
     if same_store and choices.to_group == "{group}":
-        raise UsageError("the groups would be moved to themselves: say where to with --to-group")
+        raise UsageError("source and target are the same groups: give --to-group")
 
 
 def plan_groups(
@@ -104,7 +104,7 @@ def _obstacle(
     if not offsets and not offsets.strays:
         return f"group {group!r} has no offsets in {source.store.name}"
     if to_group in choices.sources:
-        return f"group {to_group!r} is to be moved itself: move it first, by itself"
+        return f"group {to_group!r} is also a source of this move: move it first, separately"
     if to_group in there:
         return there[to_group]
     return "" if choices.allow_active_source else here.get(group, "")
@@ -146,14 +146,14 @@ def _move(
     if aim.problem or aim.offset is None:
         return PartitionMove(partition, source, before, None, problem=aim.problem)
     if before is not None and before.offset > aim.offset and choices.keep_larger:
-        note = f"the target is further, at {before.offset}, and stays there"
+        note = f"the target is ahead, at {before.offset}, and is kept"
         return PartitionMove(partition, source, before, before, How.KEPT, note, repeated=0)
     notes = [aim.note] if aim.note else []
     if before is not None and before.offset > aim.offset:
-        notes.append(f"goes back by {before.offset - aim.offset}")
+        notes.append(f"rewound by {before.offset - aim.offset}")
     text = source.metadata if keeps_metadata and aim.keeps_text else ""
     if source.metadata and not text:
-        notes.append("its metadata is left behind")
+        notes.append("its metadata is dropped")
     epoch = source.leader_epoch if keeps_metadata and aim.keeps_epoch else -1
     after = Offset(aim.offset, text, epoch)
     return PartitionMove(partition, source, before, after, aim.how, "; ".join(notes), repeated=aim.repeated)

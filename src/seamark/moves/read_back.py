@@ -33,7 +33,7 @@ def unmade(changes: Sequence[Change], found: GroupOffsets, outcomes: Outcomes, f
         if is_same(now, change.after):
             continue
         error = outcomes.get(change.partition) or failure
-        why = str(error) if error is not None else "somebody else set it at the same time"
+        why = str(error) if error is not None else "another client set it at the same time"
         missing.append(f"{change.partition} is at {describe(now)}, not at {describe(change.after)}: {why}")
     if not missing:
         return ""

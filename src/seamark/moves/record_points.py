@@ -56,7 +56,7 @@ def read_points(
             if cursor.is_done:
                 found[partition] = cursor.found
             else:
-                unreadable.setdefault(partition, f"no record came for {patience:g} s")
+                unreadable.setdefault(partition, f"no record was received for {patience:g} s")
     return found, unreadable
 
 

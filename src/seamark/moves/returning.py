@@ -69,8 +69,8 @@ class Returner:
 
     def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
         left = self.journal.count(Progress.MOVED) + self.journal.count(Progress.BEGUN)
-        how_far = f"groups that are not back yet: {left} of {self.summary.groups}"
-        return MoveInterrupted(error, how_far, "the same command does the rest")
+        how_far = f"groups not rolled back yet: {left} of {self.summary.groups}"
+        return MoveInterrupted(error, how_far, "run the same command again")
 
     def _return(self, portion: Sequence[Numbered]) -> None:
         names = [move.to_group for _, move in portion]
@@ -96,7 +96,7 @@ class Returner:
                 if standing is Standing.DONE
             ]
             if moved:
-                self._account.say(move, HELD, f"moved since by somebody else: {some(moved)}")
+                self._account.say(move, HELD, f"moved by another client since: {some(moved)}")
             elif not back:
                 done.append((index, move))
             elif move.to_group in obstacles:

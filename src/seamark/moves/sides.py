@@ -58,7 +58,8 @@ class Side:
         asked = list(groups)
         if self.admin is None:
             return {
-                group: f"group {group!r} has {len(members)} running in {self.store.name} ({some(members)}): stop them"
+                group: f"group {group!r} has {len(members)} running in {self.store.name} ({some(members)}): "
+                "stop the members"
                 for group, members in self.store.active_members_many(asked)
                 if members
             }

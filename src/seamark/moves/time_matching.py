@@ -61,7 +61,7 @@ def aim_by_time(asked: TimeAsked, overlap_ms: int, answer: TimeAnswer, target: L
     by = f"by the time of the {which} record, {time_text(asked.timestamp_ms)} less {overlap_ms / 1000:g} s"
     if answer.offset < 0:
         # All that is there is older; what came since the end was looked at is behind it.
-        return TimeAim(target.log_end, f"{by}: the target has nothing so new yet")
+        return TimeAim(target.log_end, f"{by}: the target has no record that new yet")
     offset = max(answer.offset, target.log_start)
     problem = ""
     if offset == target.log_start:
@@ -69,6 +69,6 @@ def aim_by_time(asked: TimeAsked, overlap_ms: int, answer: TimeAnswer, target: L
     if asked.is_unread and offset == target.log_start and answer.timestamp_ms > asked.timestamp_ms:
         problem = (
             f"the target begins at {offset} with a record of {time_text(answer.timestamp_ms)}, after the first unread "
-            f"record of {time_text(asked.timestamp_ms)}: what lies between may not be there"
+            f"record of {time_text(asked.timestamp_ms)}: records in between may be missing"
         )
     return TimeAim(offset, by, problem)

@@ -165,7 +165,7 @@ def _outcome(each: Standings, committed: dict[TopicPartition, Offset], errors: d
     error = errors.get(group, {}).get(change.partition)
     if error is not None:
         return Outcome(group, change, FAILED, _reason(error))
-    return Outcome(group, change, MOVED, f"somebody else set it to {describe(found)} at the same time")
+    return Outcome(group, change, MOVED, f"another client set it to {describe(found)} at the same time")
 
 
 def _unread(each: Standings, errors: dict[str, Errors], reading: ClientError) -> Outcome:
@@ -180,5 +180,5 @@ def _unread(each: Standings, errors: dict[str, Errors], reading: ClientError) ->
 
 def _reason(error: SeamarkError) -> str:
     # The broker takes a commit from outside for one of a member that it does not know.
-    joined = "somebody joined the group meanwhile: " if isinstance(error, MemberFenced) else ""
+    joined = "a member has joined the group: " if isinstance(error, MemberFenced) else ""
     return f"{joined}{error}"

@@ -64,6 +64,7 @@ def _clamped(
     is_before = offset < log.log_start
     end = log.log_start if is_before else log.log_end
     remarks.append(
-        f"group {group!r}, {partition}: {problem}: the {'start' if is_before else 'end'} is used, {number_text(end)}"
+        f"group {group!r}, {partition}: {problem}: "
+        f"the {'start' if is_before else 'end'} of the log, {number_text(end)}, is used"
     )
     return end

@@ -92,7 +92,7 @@ def read_logs(
     logs = {each: LogRange(starts[each].offset, ends[each].offset) for each in ends}
     for partition, log in logs.items():
         if min(log) < 0:
-            unreadable[partition] = f"its leader knows no start or end of the log (ListOffsets answered {min(log)})"
+            unreadable[partition] = f"ListOffsets returned no start or end of the log ({min(log)})"
     return {each: log for each, log in logs.items() if each not in unreadable}, unreadable
 
 

@@ -91,9 +91,11 @@ def topic_problems(plan: Plan, state: ClusterState) -> list[str]:
         planned = plan.topic_ids.get(topic, _UNKNOWN_ID)
         now = state.topics.get(topic)
         if now is None:
-            problems.append(f"topic {topic!r} does not exist any more")
+            problems.append(f"topic {topic!r} no longer exists")
         elif _UNKNOWN_ID not in (planned, now.topic_id) and planned != now.topic_id:
-            problems.append(f"topic {topic!r} was made anew since the plan was made, its offsets mean other records")
+            problems.append(
+                f"topic {topic!r} was recreated since the plan was made, its offsets refer to other records"
+            )
         elif highest >= now.partition_count:
             problems.append(f"topic {topic!r} has no partition {highest}")
     return problems
@@ -114,8 +116,8 @@ def log_problem(change: Change, state: ClusterState) -> str:
         return ""
     log = state.logs.get(change.partition)
     if log is None:
-        reason = state.unreadable.get(change.partition, "it was not asked for")
-        return f"the log of {change.partition} cannot be looked at ({reason})"
+        reason = state.unreadable.get(change.partition, "it was not requested")
+        return f"the log of {change.partition} cannot be read ({reason})"
     problem = outside_log(change.after.offset, log)
     return f"{change.partition}: {problem}" if problem else ""
 

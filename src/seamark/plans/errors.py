@@ -54,7 +54,7 @@ class GroupInUse(PlanRefused):
 
     def __init__(self, group: str, state: str, members: Sequence[str]) -> None:
         who = f" with {counted(len(members), 'member')} ({some(members)})" if members else ""
-        super().__init__(f"group {group!r} is {state}{who}: stop them first, nothing was changed")
+        super().__init__(f"group {group!r} is {state}{who}: stop the members first; nothing was changed")
         self.group = group
         self.state = state
         self.members = tuple(members)
@@ -67,7 +67,7 @@ class PlanStale(PlanRefused):
         found = list(partitions)
         self.partitions = tuple((group, partition) for group, partition, _ in found)
         shown = some([f"{partition} of group {group!r} {how}" for group, partition, how in found])
-        super().__init__(f"the plan is stale, make it again: {shown}; nothing was changed")
+        super().__init__(f"the plan is stale: {shown}; nothing was changed; make a new plan")
 
 
 class TopicChanged(PlanRefused):
@@ -78,7 +78,7 @@ class OutsideLog(PlanRefused):
     """New offsets lie outside what their partitions hold."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__(f"the plan does not fit the log: {some(problems)}; nothing was changed")
+        super().__init__(f"offsets outside the log: {some(problems)}; nothing was changed")
         self.problems = tuple(problems)
 
 
@@ -88,7 +88,7 @@ class PlanIncomplete(PlanError):
     def __init__(self, failures: Sequence[str], asked: int) -> None:
         super().__init__(
             f"{len(failures)} of {counted(asked, 'change')} not made: {some(failures)}; "
-            "once the cause is gone, applying the plan again does the rest"
+            "fix the cause and apply the plan again to make the rest"
         )
         self.failures = tuple(failures)
 

@@ -181,5 +181,5 @@ def _offset(partition: TopicPartition, wanted: Offset | int) -> Offset:
     if isinstance(wanted, Offset):
         return wanted
     if isinstance(wanted, int) and wanted > LARGEST_OFFSET:
-        raise UsageError(f"the offset for {partition} has more than 63 bits: {wanted}")
+        raise UsageError(f"the offset for {partition} must be below 2^63, got {wanted}")
     return Offset(wanted)

@@ -24,14 +24,14 @@ _MOST_BYTES = 512 << 20
 def undo_path_of(path: Path) -> Path:
     """Where the undo record of a plan file is."""
     if not path.name:
-        raise BadPlan(path, "not a plan: it is a directory")
+        raise BadPlan(path, "not a plan: a directory")
     return path.with_name(f"{path.name.removesuffix('.json')}.undo.json")
 
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Write a plan; a file that is there already is never replaced, since it may be the one to undo."""
     if path.exists():
-        raise PlanError(f"{path} exists already: choose another name for the plan, or move it away")
+        raise PlanError(f"{path} already exists: choose another name for the plan, or move the file away")
     _write(path, text_of(plan))
 
 
@@ -43,7 +43,7 @@ def read_plan(path: Path) -> Plan:
 def write_undo(path: Path, record: UndoRecord) -> None:
     """Write or renew the undo record of one plan; PlanError if the file is that of another."""
     if path.exists() and read_undo(path).plan != record.plan:
-        raise PlanError(f"{path} is the undo record of another plan: move it away first")
+        raise PlanError(f"{path} is the undo record of another plan: move the file away")
     _write(path, text_of_undo(record))
 
 
@@ -57,7 +57,7 @@ def _read(path: Path, thing: str) -> str:
         with path.open("rb") as file:
             found = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise BadPlan(path, f"there is no such {thing}") from None
+        raise BadPlan(path, f"no such {thing}") from None
     except OSError as error:
         raise BadPlan(path, f"the {thing} cannot be read: {error.strerror}") from None
     if len(found) > _MOST_BYTES:
@@ -65,7 +65,7 @@ def _read(path: Path, thing: str) -> str:
     try:
         return found.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadPlan(path, f"not {one(thing)}: it is not text") from None
+        raise BadPlan(path, f"not {one(thing)}: not a text file") from None
 
 
 def _write(path: Path, text: str) -> None:

@@ -67,7 +67,7 @@ def plan_from(found: dict[str, Any], source: Path | str) -> Plan:
     )
     names = [each.group for each in plan.groups]
     if names != sorted(set(names)):
-        raise fields.bad("groups", "names a group twice or is not sorted")
+        raise fields.bad("groups", "has a group twice or is not sorted")
     return plan
 
 
@@ -75,7 +75,7 @@ def _group(fields: Fields) -> GroupChanges:
     changes = tuple(_change(each) for each in fields.items("changes"))
     partitions = [change.partition for change in changes]
     if partitions != sorted(set(partitions)):
-        raise fields.bad("changes", "names a partition twice or is not sorted")
+        raise fields.bad("changes", "has a partition twice or is not sorted")
     return GroupChanges(fields.text("group"), changes)
 
 
@@ -144,20 +144,20 @@ def opened(text: str, source: Path | str, format_name: str, thing: str, version:
         found = json.loads(text, object_pairs_hook=no_field_twice)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise BadPlan(source, f"not {one(thing)}, or cut short: no valid JSON at {where}") from None
+        raise BadPlan(source, f"not {one(thing)}, or truncated: invalid JSON at {where}") from None
     except UsageError as error:
-        raise BadPlan(source, f"not {one(thing)} as it was made: {error}") from None
+        raise BadPlan(source, f"not {one(thing)} : {error}") from None
     except (RecursionError, ValueError):
         raise BadPlan(source, f"not {one(thing)}: its JSON cannot be read") from None
     if not isinstance(found, dict) or found.get("format") != format_name:
-        raise BadPlan(source, f"not {one(thing)}: its format would be {format_name!r}")
+        raise BadPlan(source, f"not {one(thing)}: the format must be {format_name!r}")
     if found.get("version") != version or isinstance(found["version"], bool):
         raise BadPlan(
             source, f"{one(thing)} of version {found.get('version')!r}; this release of Seamark reads version {version}"
         )
     written = found.pop("digest", None)
     if written != digest(found):
-        raise BadPlan(source, f"the {thing} was changed after it was made: its digest does not fit its content")
+        raise BadPlan(source, f"the {thing} was changed after it was made: its digest does not match its content")
     return found
 
 
@@ -190,13 +190,13 @@ class Fields:
     def text(self, name: str) -> str:
         value = self.get(name)
         if not isinstance(value, str):
-            raise self.bad(name, f"is not a text: {value!r}")
+            raise self.bad(name, f"is not a string: {value!r}")
         return value
 
     def number(self, name: str, most: int, least: int = 0) -> int:
         value = self.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.bad(name, f"is not a whole number from {least} to {most}: {value!r}")
+            raise self.bad(name, f"is not an integer from {least} to {most}: {value!r}")
         return value
 
     def time(self, name: str) -> int:

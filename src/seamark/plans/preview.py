@@ -57,7 +57,7 @@ def preview(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False)
     for each in standings(plan, state):
         change = each.change
         repeated, skipped = _affected(change, state.logs.get(change.partition))
-        stale = f"it is at {each.described} now" if each.standing is Standing.STALE else ""
+        stale = f"is now at {each.described}" if each.standing is Standing.STALE else ""
         delta = None
         if change.before is not None and change.after is not None:
             delta = change.after.offset - change.before.offset

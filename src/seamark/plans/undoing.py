@@ -42,7 +42,7 @@ def plan_undo(record: UndoRecord, state: ClusterState, *, made_by: str, now_ms: 
         raise WrongCluster(plan.cluster_id, state.cluster_id)
     found = standings(plan, state)
     moved = [
-        (each.group, each.change.partition, f"was moved since to {each.described}")
+        (each.group, each.change.partition, f"has been moved to {each.described} since")
         for each in found
         if each.standing is Standing.STALE
     ]

@@ -79,7 +79,7 @@ def audit(
     except TopicNotReadable as error:
         raise AuditImpossible(str(error)) from error
     if not added.rows.get("commits"):
-        raise AuditImpossible(f"the cluster shows no commits in {_OFFSETS}: reading it needs the right to do so")
+        raise AuditImpossible(f"no commits could be read from {_OFFSETS}: grant the READ ACL on it")
     lake = Lake.open(places.lake)
     say("looking for findings")
     find(spark, lake, _PARAMETERS)

@@ -62,7 +62,7 @@ def _remove(config: Mapping[str, Any], names: Names, screen: Screen) -> None:
             topics = [names.topic] if names.topic in admin.list_topics() else []
             failed = {**admin.delete_groups(sorted(groups)).errors, **admin.delete_topics(topics).errors}
     except SeamarkError as error:
-        screen.say(f"What begins with {names.prefix!r} could not be removed from the cluster: {error}")
+        screen.say(f"topic and groups with the prefix {names.prefix!r} could not be removed: {error}")
         return
     for name, reason in sorted(failed.items()):
-        screen.say(f"{name!r} could not be removed from the cluster: {reason}")
+        screen.say(f"{name!r} could not be removed: {reason}")

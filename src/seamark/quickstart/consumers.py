@@ -80,6 +80,6 @@ def wait_until(
         elif time.monotonic() - since > _PATIENCE_S:
             raise SeamarkError(
                 f"group {group!r} has processed {now} of {counted(wanted, 'record')} "
-                f"and nothing more for {_PATIENCE_S:.0f} s"
+                f"and made no progress for {_PATIENCE_S:.0f} s"
             )
     reached(now)

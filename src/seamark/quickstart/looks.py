@@ -68,7 +68,7 @@ class Looks:
                 self._taken.append(write_look(str(self._lake.path), self._config, None))
             except SeamarkError as error:
                 # One look less; the others are enough for what the audit looks for.
-                _log.warning("a look at the groups failed: %s", error)
+                _log.warning("sampling the groups failed: %s", error)
             if is_last:
                 return
             self._ending.wait(max(_EVERY_S, (time.monotonic() - began) / _SHARE))

@@ -98,7 +98,7 @@ def _near(path: Path) -> Path:
 
 def _findings(kinds: tuple[str, ...] | None) -> str:
     if kinds is None:
-        return "not looked for"
+        return "not audited"
     return ", ".join(kinds) or "none"
 
 
@@ -109,20 +109,20 @@ def _notes(outcome: Outcome) -> list[str]:
         alike.setdefault((each.group, each.kind), []).append(each)
     notes = []
     for (group, kind), found in alike.items():
-        more = f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
+        more = f" (and {len(found) - 1} more like this)" if len(found) > 1 else ""
         notes.append(f"{group}, {kind}: {found[0].text}{more}.")
     return notes
 
 
 _NEXT = """
-Next, on a cluster of yours; only the last one writes anything there:
+Next, on your own cluster (only the last command writes to it):
   export SEAMARK_BOOTSTRAP=HOST:PORT
-  seamark lag                             how far behind, in records and in time
-  seamark groups describe GROUP           each partition, and who reads it
-  seamark groups reset GROUP --to ago:1h  what it would repeat or skip
+  seamark lag                             lag in records and in time
+  seamark groups describe GROUP           each partition and its consumer
+  seamark groups reset GROUP --to ago:1h  what a reset would repeat or skip
   seamark audit --out lake --report r.html
-                                          every commit in a lake, with findings
-  seamark dashboard                       the same in the browser
+                                          commit history, findings, report
+  seamark dashboard                       groups and lag in the browser
   seamark quickstart --bootstrap HOST:PORT
-                                          this story, in a topic of its own
+                                          this demo, in its own topic
 """

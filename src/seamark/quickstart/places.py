@@ -67,16 +67,16 @@ class Places:
         """Make the directory, or empty that of an earlier run; UsageError if it is somebody else's."""
         try:
             if out.exists() and not out.is_dir():
-                raise UsageError(f"--out {out}: it is not a directory")
+                raise UsageError(f"--out {out}: not a directory")
             if out.is_dir() and any(out.iterdir()) and not (out / _MARK).is_file():
-                raise UsageError(f"--out {out}: it holds other files; name a new or an empty directory")
+                raise UsageError(f"--out {out}: contains other files; choose a new or an empty directory")
             out.mkdir(parents=True, exist_ok=True)
             places = cls(out)
             for name in _WRITTEN:
                 places._remove(name)
             places.mark.write_text("{}\n", encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"--out {out}: it cannot be written ({error.strerror})") from None
+            raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from None
         return places
 
     def _remove(self, name: str) -> None:

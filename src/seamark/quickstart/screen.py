@@ -68,7 +68,7 @@ class Lines:
         self._write(words)
 
     def left_out(self, title: str, why: str) -> None:
-        self._write(f"{title:<{_TITLE}}left out: {why}")
+        self._write(f"{title:<{_TITLE}}skipped: {why}")
 
     def _write(self, line: str) -> None:
         print(_wrapped(line, self._width), file=self._out, flush=True)
@@ -99,7 +99,7 @@ class Bars:
         self._console.print(_wrapped(words, self._console.width), markup=False, highlight=False)
 
     def left_out(self, title: str, why: str) -> None:
-        self._line("-", title, f"left out: {why}", "yellow")
+        self._line("-", title, f"skipped: {why}", "yellow")
 
     def _line(self, sign: str, title: str, words: str, colour: str) -> None:
         from rich.text import Text

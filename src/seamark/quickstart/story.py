@@ -136,9 +136,8 @@ class _Story:
             cluster = self.running.enter_context(made)
             admin = self.running.enter_context(Admin(cluster.config))
             create_topic(admin, self.names.topic)
-            what = "an embedded broker, no Java, serves at" if cluster.is_ours else "the cluster at"
-            does = "with" if cluster.is_ours else "has"
-            step.result = f"{what} {cluster.address} {does} topic {self.names.topic} of {PARTITIONS} partitions"
+            what = "embedded broker (no Java) at" if cluster.is_ours else "cluster at"
+            step.result = f"{what} {cluster.address}, topic {self.names.topic} with {PARTITIONS} partitions"
         return cluster, admin
 
     def _start_spark(self) -> SparkThread | None:
@@ -153,7 +152,7 @@ class _Story:
             self._leave_out("spark", str(MissingExtra("Spark", "spark")))
         else:
             return self.running.enter_context(spark_thread(self.places.spark))
-        self._leave_out("audit", "it runs on Spark")
+        self._leave_out("audit", "it needs Spark")
         return None
 
     def _looks(self, cluster: Cluster, admin: Admin) -> Looks | None:
@@ -171,7 +170,7 @@ class _Story:
         with self.screen.step("orders", "writing", count) as step:
             write(cluster.config, self.names.topic, islice(orders, count), step.reach)
             share = round(100 * self.orders.hot_share)
-            step.result = f"{count} written; one of {CUSTOMERS} customers places {share} % of them"
+            step.result = f"{count} written; one of {CUSTOMERS} customers places {share}% of them"
 
     def _bill_and_ship(self, cluster: Cluster, admin: Admin, live: list[Order], looks: Looks | None) -> None:
         rows, names, measured = self.wishes.rows, self.names, self.measured
@@ -180,14 +179,14 @@ class _Story:
         shipping = poisoned(cluster.config, names.shipping, names.topic, measured.shipping)
         with _at_work(shipping):
             with (
-                self.screen.step("billing", "processing as orders come", rows) as step,
+                self.screen.step("billing", "processing orders as they arrive", rows) as step,
                 _at_work(billing),
                 LiveTraffic(cluster.config, names.topic, live, seconds, _SeenBlocked(shipping, looks)) as traffic,
             ):
                 wait_until(billing, names.billing, lambda: measured.billing.distinct, rows, step.reach)
                 billing.stop()
                 traffic.raise_if_failed()
-                step.result = f"{rows} processed on {THREADS} threads; {len(live)} of them came in meanwhile"
+                step.result = f"{rows} processed on {THREADS} threads; {len(live)} arrived while it ran"
             shippable = rows - self.orders.held
             with self.screen.step("shipping", "working around a bad order", shippable) as step:
                 wait_until(shipping, names.shipping, lambda: measured.shipping.distinct, shippable, step.reach)
@@ -197,9 +196,9 @@ class _Story:
                 ahead = sum(each.lag.done_ahead for each in view.partitions)
                 waiting = self.orders.held - 1
                 step.result = (
-                    f"{parked[0].partition} offset {parked[0].offset} fails each time: the commit stays there, "
-                    f"{ahead} records beyond it are done and stored as done"
-                    + (f"; {waiting} of the same customer wait" if waiting else "")
+                    f"{parked[0].partition} offset {parked[0].offset} keeps failing: the commit stays there, "
+                    f"{ahead} later records are done and recorded in the commit"
+                    + (f"; {waiting} orders of the same customer wait" if waiting else "")
                 )
 
     def _report(self, cluster: Cluster, admin: Admin) -> None:
@@ -207,14 +206,14 @@ class _Story:
         with self.screen.step("reports", "processing orders", rows) as step:
             with _at_work(careful(cluster.config, names.reports, names.topic, processed)) as reports:
                 wait_until(reports, names.reports, lambda: processed.distinct, rows, step.reach)
-            step.say("being set back by a plan")
+            step.say("rewinding by a plan")
             back = max(1, round(rows * _REWOUND_SHARE / PARTITIONS))
             rewound = rewind(admin, names.reports, back, self.places.plan)
             step.say("processing again")
             with _at_work(careful(cluster.config, names.reports, names.topic, processed)) as reports:
                 wait_until(reports, names.reports, lambda: processed.repeated, rewound.repeated, lambda _: None)
             step.result = (
-                f"{rows} processed; then set back {back} in each of {rewound.partitions} partitions by a plan, "
+                f"{rows} processed; then rewound by a plan by {back} in each of {rewound.partitions} partitions, "
                 f"and {processed.repeated} processed again"
             )
 
@@ -227,7 +226,7 @@ class _Story:
                 lambda session: stream(session, cluster.config, names.topic, names.spark, self.places, rows, step.reach)
             )
             self.measured.written = written
-            step.result = f"{written.distinct} streamed to Parquet, and committed to the query's group"
+            step.result = f"{written.distinct} streamed to Parquet and committed to the query's group"
 
     def _audit(self, cluster: Cluster, spark: SparkThread, looks: Looks) -> None:
         with self.screen.step("audit", "reading all commits") as step:
@@ -237,11 +236,11 @@ class _Story:
                 )
             except AuditImpossible as error:
                 self.left_out["audit"] = str(error)
-                step.result = f"left out: {error}"
+                step.result = f"skipped: {error}"
                 return
             self.measured.audited = audited
             step.result = (
-                f"{audited.commits} commits and {audited.generations} generations in a lake of Parquet tables; "
+                f"{audited.commits} commits and {audited.generations} generations in the offsets lake (Parquet); "
                 f"{counted(len(audited.found), 'finding')}"
             )
 

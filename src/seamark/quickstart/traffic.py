@@ -58,7 +58,7 @@ class LiveTraffic:
     def raise_if_failed(self) -> None:
         """SeamarkError if an order could not be written."""
         if self._error is not None:
-            raise SeamarkError(f"new orders could not be written: {self._error}") from self._error
+            raise SeamarkError(f"writing new orders failed: {self._error}") from self._error
 
     def _work(self) -> None:
         try:

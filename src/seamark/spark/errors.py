@@ -28,8 +28,8 @@ class TopicRecreated(SparkSourceError):
 
     def __init__(self, topic: str, known: str, found: str) -> None:
         super().__init__(
-            f"topic {topic!r} was deleted and created again (id {known} became {found}): offsets of the old one mean "
-            "nothing in the new one; start with a new checkpoint, or set onTopicRecreated=restart to read the new "
+            f"topic {topic!r} was deleted and recreated (id {known} became {found}): the old offsets are "
+            "invalid in the new topic; start with a new checkpoint, or set onTopicRecreated=restart to read the new "
             "topic from its beginning"
         )
         self.topic = topic
@@ -44,7 +44,7 @@ class RecordsLost(SparkSourceError):
     """Records that the query has not read are gone; with failOnDataLoss=false it goes on behind them."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; set failOnDataLoss=false to go on without them")
+        super().__init__(f"{what}; set failOnDataLoss=false to continue without them")
         self.what = what
 
     def __reduce__(self) -> tuple[type[RecordsLost], tuple[str]]:
@@ -63,12 +63,12 @@ class OffsetNotInLog(SparkSourceError):
 
 
 class GroupIsActive(SparkSourceError):
-    """The group has members, and Kafka takes commits from nobody else then."""
+    """The group has members, and Kafka accepts commits from members only then."""
 
     def __init__(self, group: str, state: str, members: int) -> None:
         super().__init__(
-            f"groupId={group!r}: the group is {state} with {counted(members, 'member')}, and Kafka takes commits from "
-            "nobody else; stop them, choose another groupId, or set onActiveGroup=warn to run without committing"
+            f"groupId={group!r}: the group is {state} with {counted(members, 'member')}, and Kafka accepts commits "
+            "from members only; stop them, choose another groupId, or set onActiveGroup=warn to run without committing"
         )
         self.values = (group, state, members)
 

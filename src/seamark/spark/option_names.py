@@ -39,24 +39,24 @@ TAKEN: dict[str, str] = {
 
 # Options of Spark's source that have no meaning here, with what to do instead.
 REFUSED: dict[str, str] = {
-    "groupIdPrefix": "no group is made up for reading: leave it out, or name the group to commit to with groupId",
-    "kafkaConsumer.pollTimeoutMs": "there is no poll: set kafka.default.api.timeout.ms to bound waiting for records",
+    "groupIdPrefix": "groups are not generated: remove the option, or set groupId to commit to a group",
+    "kafkaConsumer.pollTimeoutMs": "set kafka.default.api.timeout.ms to limit the wait for records",
     "fetchOffset.numRetries": "requests are retried until kafka.default.api.timeout.ms has passed",
     "fetchOffset.retryIntervalMs": "the wait between retries is kafka.retry.backoff.ms",
     "asyncProgressTrackingEnabled": "it belongs to writeStream, and cannot be combined with groupId",
     "path": "nothing is read from files: call load() without a path",
-    "topic": "it names where to write; to read, say subscribe",
-    "schema": "give the columns to read with the method schema(...) of the reader",
+    "topic": "it is for writing; use subscribe to read",
+    "schema": "choose columns with the reader's method schema(...)",
 }
 
 # Settings of Kafka's consumer that a query decides by itself, as in Spark's source.
 REFUSED_KAFKA: dict[str, str] = {
-    "auto.offset.reset": "the query keeps its own offsets: say startingOffsets",
+    "auto.offset.reset": "the query keeps its own offsets: use startingOffsets",
     "key.deserializer": "keys are bytes: cast the column",
     "value.deserializer": "values are bytes: cast the column",
-    "enable.auto.commit": "offsets are committed after a batch is durable: say groupId",
-    "auto.commit.interval.ms": "offsets are committed after a batch is durable: say groupId",
-    "interceptor.classes": "interceptors are Java's: nothing may change records on their way",
+    "enable.auto.commit": "offsets are committed after a batch is durable: use groupId",
+    "auto.commit.interval.ms": "offsets are committed after a batch is durable: use groupId",
+    "interceptor.classes": "interceptors are Java classes and are not supported",
     "partition.assignment.strategy": "no group is joined: Spark assigns the partitions",
     "group.instance.id": "no group is joined: Spark assigns the partitions",
     "group.protocol": "no group is joined: Spark assigns the partitions",

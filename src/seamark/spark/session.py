@@ -73,7 +73,7 @@ def find_java() -> Path:
     # Java answers on stderr: openjdk version "17.0.15" ..., and 8 calls itself "1.8.0_392".
     told = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if answer.returncode != 0 or told is None:
-        raise NoJava(f"{wanted}, and {found} does not say its version; {remedy}")
+        raise NoJava(f"{wanted}, and {found} does not report its version; {remedy}")
     if int(told[1]) < OLDEST_JAVA:
         raise NoJava(f"{wanted}, and {found} is Java {told[1]}; {remedy}")
     return found
@@ -100,7 +100,7 @@ class LocalSession:
         except ImportError as missing:
             raise MissingExtra("running Spark", "spark") from missing
         if SparkContext._active_spark_context is not None:
-            raise SparkFailed("a Spark session runs in this process already")
+            raise SparkFailed("a Spark session is already running in this process")
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.log_path = directory / "spark.log"
@@ -146,7 +146,7 @@ class LocalSession:
         except BaseException as error:
             self.close()
             if isinstance(error, Exception):
-                raise SparkFailed(f"Spark did not start; {self.log_path} says more ({_first_line(error)})") from error
+                raise SparkFailed(f"Spark did not start; {self.log_path} has details ({_first_line(error)})") from error
             raise
 
     def __enter__(self) -> LocalSession:

@@ -52,7 +52,7 @@ class FileStore:
         self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None
         if must_exist and not self.path.exists():
-            raise StoreUnavailable(self.name, "there is no such file")
+            raise StoreUnavailable(self.name, "no such file")
         try:
             # Transactions are begun by ``_changing``.
             self._database = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
@@ -71,10 +71,10 @@ class FileStore:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if application == _APPLICATION:
             if version > _FORMAT:
-                raise BadStore(self.name, f"has version {version} of the form, a newer release made it")
+                raise BadStore(self.name, f"has version {version} of the format: it was written by a newer release")
             return
         if application or version or database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise BadStore(self.name, "is a database of something else")
+            raise BadStore(self.name, "is a database of another program")
         with self._changing() as changed:
             changed.execute(_TABLE)
             changed.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -135,7 +135,7 @@ class FileStore:
             results: Outcomes = {}
             for partition, stored in offsets.items():
                 if partition.partition < 0 or not is_offset(stored.offset):
-                    reason = f"{stored.offset} for {partition} of group {group!r} is not an offset of a partition"
+                    reason = f"{stored.offset} for {partition} of group {group!r} is not a valid offset"
                     results[partition] = StoreRefused(self.name, reason)
                 else:
                     results[partition] = None
@@ -161,7 +161,7 @@ class FileStore:
         except sqlite3.Error as error:
             return self._fault(error)
         except UnicodeEncodeError as error:
-            return StoreRefused(self.name, f"{error.object!r} is not text that can be stored")
+            return StoreRefused(self.name, f"{error.object!r} is not valid text")
         return None
 
     @contextmanager
@@ -196,7 +196,7 @@ class FileStore:
     def _fault(self, error: sqlite3.Error) -> StoreError:
         if isinstance(error, sqlite3.OperationalError):
             return StoreUnavailable(self.name, str(error))
-        return BadStore(self.name, f"cannot be read as a store of offsets: {error}")
+        return BadStore(self.name, f"is not an offset store: {error}")
 
     def close(self) -> None:
         with self._lock:

@@ -210,7 +210,7 @@ class KafkaStore:
     def _fault(self, error: SeamarkError) -> StoreError:
         if isinstance(error, MemberFenced):
             # How a broker answers a commit from outside to a group that has members.
-            made: StoreError = StoreRefused(self.name, f"somebody joined the group meanwhile: {error}")
+            made: StoreError = StoreRefused(self.name, f"a member has joined the group: {error}")
         elif getattr(error, "is_retriable", False):
             made = StoreUnavailable(self.name, str(error))
         else:

@@ -74,9 +74,11 @@ def check(
     """
     check_handler(handler)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise UsageError(f"seeds is a number above 0, not {seeds!r}")
+        raise UsageError(f"seeds must be > 0, got {seeds!r}")
     if effects is not None and reset is None:
-        raise UsageError("effects needs reset, which is called before each life: else lives would see each other's")
+        raise UsageError(
+            "effects needs reset, which is called before each run, so that runs do not see each other's effects"
+        )
     if effects is not None and delivery == "at_most_once":
         raise UsageError("effects cannot be compared with at_most_once, where a crash may lose records")
     given = given_records(records)
@@ -128,7 +130,7 @@ def _live(
         found = effects()
         if found != expected:
             repeats = f"after {life.truth.repeats} repeats" if life.truth.repeats else "without a repeat"
-            reason = f"{repeats} the effects are {_shown(found)}; of one clean pass they are {_shown(expected)}"
+            reason = f"{repeats} the effects are {_shown(found)}; after one clean pass they are {_shown(expected)}"
     return replace(
         report,
         seeds=report.seeds + 1,
@@ -185,7 +187,7 @@ def _run_on(loop: VirtualLoop, handler: Handler, argument: Any) -> None:
         if moment is not None:
             loop.advance(moment)
         elif not loop.wait_outside(lambda: task.done() or loop.next_moment() is not None):
-            raise UsageError("effects needs a clean pass, but the handler waits for something that does not come")
+            raise UsageError("effects needs a clean pass, but the handler waits for something that never happens")
     task.result()
 
 

@@ -62,7 +62,7 @@ class UserHandlers:
             except RuntimeError:
                 self._asyncio = VirtualLoop()
             else:
-                raise UsageError("check runs an async handler on a loop of its own: call it outside of a running loop")
+                raise UsageError("check runs an async handler on its own event loop: call it outside of a running loop")
 
     def close(self) -> None:
         if self._asyncio is not None:

@@ -86,7 +86,7 @@ class CheckLifetime:
                 if self._moments > seen:
                     seen, since_ms = self._moments, self._loop.now_ms
                 if self._loop.now_ms - since_ms > _PATIENCE_MS:
-                    raise InvariantViolated("everything comes to its end", reason)
+                    raise InvariantViolated("everything finishes", reason)
                 self._loop.run_until(self._loop.now_ms + _STEP_MS)
         finally:
             self.handlers.close()
@@ -158,5 +158,5 @@ class CheckLifetime:
     def _stopped(self, member: SimulatedMember, reason: str | None) -> None:
         if reason is not None:
             error = self.handlers.last_error
-            raise InvariantViolated("the handler ends well", f"{member.name} stopped: {reason}") from error
+            raise InvariantViolated("the handler succeeds", f"{member.name} stopped: {reason}") from error
         self._loop.call_later(50 + int(self._rng.random() * 500), self._add_member)

@@ -41,7 +41,9 @@ def _given(record: Any) -> GivenRecord:
     if isinstance(record, Mapping):
         unknown = set(record) - {"key", "value", "headers", "timestamp_ms"}
         if unknown or "value" not in record:
-            raise UsageError(f"a record given as a mapping has a value and may have a key and headers, not {record!r}")
+            raise UsageError(
+                f"a record given as a mapping must have value and may have key and headers, got {record!r}"
+            )
         return GivenRecord(
             record.get("key"), record["value"], tuple(record.get("headers", ())), record.get("timestamp_ms", 0)
         )

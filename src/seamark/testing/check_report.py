@@ -56,18 +56,18 @@ class Report:
         commits = counted(self.commits, "commit")
         lines = [
             f"{self.handler}: {'ok' if self.ok else 'FAILED'}, {records}, {seeds}",
-            f"  lived through   {crashes}, {rebalances}, {commits}",
-            f"  handler runs    {self.runs}, of these {self.repeats} repeats; at most {self.most_runs} of one record",
+            f"  survived        {crashes}, {rebalances}, {commits}",
+            f"  handler runs    {self.runs}, {self.repeats} of them repeats; at most {self.most_runs} of one record",
         ]
         if self.failed_runs:
             lines.append(f"  failed runs     {self.failed_runs}")
         if self.given_up:
             lines.append(f"  given up        {self.given_up}")
         if self.compares_effects:
-            verdict = "the same as of one clean pass" if self.ok else "see below"
+            verdict = "the same as after one clean pass" if self.ok else "see below"
             lines.append(f"  effects         {verdict}")
         elif self.repeats:
-            lines.append("  effects         not looked at; give effects= and reset= to see whether repeats are safe")
+            lines.append("  effects         not checked; give effects= and reset= to check whether repeats are safe")
         if self.failure is not None:
             lines.append(f"  {self.failure}")
             lines.append(f"  replay it with check(…, seed={self.failure.seed})")

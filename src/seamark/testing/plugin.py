@@ -56,7 +56,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
             broker.restore()
         except ClosedError:
             item.config.stash[_SHARED] = None
-            pytest.fail("this test closed seamark_broker, which all tests share: let it start a Broker of its own")
+            pytest.fail("this test closed seamark_broker, which all tests share: start a separate Broker instead")
     return result
 
 

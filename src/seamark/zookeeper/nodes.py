@@ -55,7 +55,7 @@ def why_not_a_node(name: str) -> str | None:
     if name in (".", ".."):
         return "it is a relative path"
     if _REFUSED.search(name):
-        return "it contains a character that ZooKeeper refuses"
+        return "it contains a character that ZooKeeper does not allow"
     return None
 
 

@@ -40,9 +40,9 @@ def checked_tls(tls: Mapping[str, Any] | None) -> dict[str, Any]:
     options = {"use_ssl": True, **tls}
     for name in options.keys() - _TLS:
         # Not its value, which may be a password under a wrong name.
-        raise ConfigError(f"tls[{name!r}]", HIDDEN, f"there is no such setting; there are {', '.join(sorted(_TLS))}")
+        raise ConfigError(f"tls[{name!r}]", HIDDEN, f"unknown setting; known: {', '.join(sorted(_TLS))}")
     if bool(options.get("certfile")) != bool(options.get("keyfile")):
-        raise ConfigError("tls['certfile']", options.get("certfile"), "certfile and keyfile go together")
+        raise ConfigError("tls['certfile']", options.get("certfile"), "certfile and keyfile must be given together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if options.get("ca"):
         _try("tls['ca']", options["ca"], lambda: context.load_verify_locations(options["ca"]))
@@ -61,9 +61,9 @@ def _try(option: str, file: object, load: Any) -> None:
     try:
         load()
     except ssl.SSLError:
-        raise ConfigError(option, file, "it is no PEM file of this kind, or its key has another password") from None
+        raise ConfigError(option, file, "not a PEM file of this kind, or the password of its key is wrong") from None
     except OSError as error:
-        raise ConfigError(option, file, f"it cannot be read ({error.strerror})") from None
+        raise ConfigError(option, file, f"cannot be read ({error.strerror})") from None
 
 
 def checked_sasl(sasl: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -71,7 +71,7 @@ def checked_sasl(sasl: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if sasl is None:
         return None
     if not sasl.get("mechanism"):
-        raise ConfigError("sasl['mechanism']", sasl.get("mechanism"), "it must be named, DIGEST-MD5 or GSSAPI")
+        raise ConfigError("sasl['mechanism']", sasl.get("mechanism"), "is required: DIGEST-MD5 or GSSAPI")
     if importlib.util.find_spec("puresasl") is None:
         raise MissingExtra("signing in to ZooKeeper with SASL", "zookeeper")
     return dict(sasl)
@@ -85,7 +85,7 @@ def from_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     """
     for name in sorted(properties.keys() - _KNOWN):
         known = ", ".join(sorted(_KNOWN))
-        raise ConfigError(name, HIDDEN, f"ZooKeeper's settings have no such name; there are {known}")
+        raise ConfigError(name, HIDDEN, f"unknown ZooKeeper setting; known: {known}")
     options: dict[str, Any] = {}
     if properties.get("zookeeper.digest"):
         options["digest"] = properties["zookeeper.digest"]
@@ -101,7 +101,7 @@ def _tls_of(properties: Mapping[str, str]) -> dict[str, Any]:
     for store in ("keystore", "truststore"):
         kind = properties.get(f"{_SSL}{store}.type", "PEM")
         if kind.upper() != "PEM":
-            raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM can be read (keytool and openssl make it)")
+            raise ConfigError(f"{_SSL}{store}.type", kind, "only PEM is supported (convert with keytool or openssl)")
     options: dict[str, Any] = {
         "check_hostname": properties.get(f"{_SSL}endpoint.identification.algorithm", "HTTPS").upper() == "HTTPS"
     }

@@ -124,7 +124,7 @@ class ZookeeperSession:
         """Why the client tries no more, if that is so."""
         end = self._complaints.end
         if client.client_state == "AUTH_FAILED" or isinstance(end, self._unsigned):
-            return StoreRefused(self.name, "the server does not accept who we are")
+            return StoreRefused(self.name, "the server rejected the authentication")
         return None if end is None else StoreRefused(self.name, f"the session ended: {_told(end)}")
 
     def _unavailable(self, what: str) -> StoreUnavailable:
@@ -270,7 +270,7 @@ def check_connect(connect: str) -> str:
     for host in hosts.split(","):
         port = "" if host.strip().endswith("]") else host.strip().rpartition(":")[2] if ":" in host else ""
         if port and not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
-            raise ConfigError(option, connect, f"{host.strip()!r} has a port that is not a number from 1 to 65535")
+            raise ConfigError(option, connect, f"{host.strip()!r} must have a port from 1 to 65535")
     chroot = chroot.rstrip("/")
     if chroot.startswith("/") or "//" in chroot:
         raise ConfigError(option, connect, "the chroot has an empty part")

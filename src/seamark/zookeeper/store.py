@@ -177,7 +177,7 @@ class ZookeeperStore:
         for what, text in (("group", group), ("topic", partition.topic)):
             reason = nodes.why_not_a_node(text)
             if reason is not None:
-                return StoreRefused(self.name, f"{what} {text!r} cannot be a node's name: {reason}")
+                return StoreRefused(self.name, f"{what} {text!r} is not a valid node name: {reason}")
         if partition.partition < 0:
             return StoreRefused(self.name, f"{partition} is not a partition")
         if not is_offset(offset):

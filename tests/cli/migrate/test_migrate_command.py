@@ -62,7 +62,7 @@ def test_offsets_go_from_zookeeper_to_kafka_and_back_again(zookeeper_connect, cl
         assert (ran.code, "3 offsets as planned on both sides" in ran.err) == (0, True)
         ran = run("migrate", "apply", "in.jsonl")
         assert ran.code == 1
-        assert "in.jsonl was applied before, moved groups: 1 of 1: --resume goes on" in ran.err
+        assert "in.jsonl was already applied, groups moved: 1 of 1" in ran.err
         assert run("migrate", "apply", "in.jsonl", "--resume").code == 0
         # The consumers read on with Kafka's offsets; back to ZooKeeper.
         admin.alter_group_offsets(group, {TopicPartition(topic, 0): Offset(40, "note")}).raise_if_failed()
@@ -71,14 +71,14 @@ def test_offsets_go_from_zookeeper_to_kafka_and_back_again(zookeeper_connect, cl
         assert "the target is at 40, not at 10" in ran.out
         ran = run("migrate", "rollback", "in.jsonl", "--apply")
         assert ran.code == 1
-        assert "moved since by somebody else" in ran.out
+        assert "moved by another client since" in ran.out
         ran = run(
             "migrate", "kafka-to-zookeeper", "--group", group, *connection, "--plan", "out.jsonl", "--apply", "--json"
         )
         assert ran.code == 0, ran.err
         assert [each.offset for each in store.read(group).values()] == [40, 11, 12]
         shown = run("migrate", "show", "out.jsonl")
-        assert "its metadata is left behind" in shown.out
+        assert "its metadata is dropped" in shown.out
         ran = run("migrate", "rollback", "out.jsonl")
         assert "dry run, nothing was changed" in ran.err
         assert run("migrate", "rollback", "out.jsonl", "--apply").code == 0
@@ -107,7 +107,7 @@ def test_nodes_that_are_no_offsets_topics_that_are_gone_and_offsets_outside_the_
         assert "topic 'no-such-topic' does not exist" in problems[gone, "no-such-topic", 0]
         assert "has only 3 partitions" in problems[gone, topic, 9]
         assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in problems[far, topic, 1]
-        assert "3 of them with problems would be held back, --partial moves what can be" in ran.err
+        assert "3 of them with problems would be held back (--partial moves what can be moved)" in ran.err
         ran = run("migrate", "apply", "plan.jsonl", "--partial", "--zookeeper", f"{zookeeper_connect}/elsewhere")
         assert ran.code == 1
         assert f"the plan is for zookeeper {zookeeper_connect}, not for" in ran.err
@@ -155,7 +155,7 @@ def test_a_dry_run_in_which_nothing_can_be_moved_does_not_say_that_it_would_be(
     assert ran.code == 1
     assert "offset 5,000 is 4,950 offsets after the end of the log (0 to 50)" in ran.out
     assert "--apply makes the move" not in ran.err
-    assert ran.err.endswith("dry run, nothing was changed: as things stand no group would be moved\n")
+    assert ran.err.endswith("dry run, nothing was changed: no group would be moved\n")
 
 
 def test_a_group_is_copied_to_another_name_with_everything_it_has(clusters, admins, topic, run, fresh_name):
@@ -168,7 +168,7 @@ def test_a_group_is_copied_to_another_name_with_everything_it_has(clusters, admi
     assert ran.code == 0, ran.err
     assert admins[0].list_group_offsets([new])[new] == {where: Offset(7, "mine", 0)}
     (plan,) = Path().glob("seamark-move-*.jsonl")
-    assert f"seamark migrate rollback {plan} takes it back" in ran.err
+    assert f"seamark migrate rollback {plan} undoes it" in ran.err
     assert run("migrate", "rollback", str(plan), "--apply").code == 0
     assert committed(admins[0], new) == {}
 
@@ -182,7 +182,7 @@ def test_a_group_that_is_moved_itself_cannot_be_the_target_of_another(clusters, 
     ran = run("migrate", "group-to-group", *select, "--apply", "--json")
     assert ran.code == 1
     assert [(row["result"], row["reason"]) for row in json.loads(ran.out)] == [
-        ("held back", f"group '{name}-v2' is to be moved itself: move it first, by itself"),
+        ("held back", f"group '{name}-v2' is also a source of this move: move it first, separately"),
         ("moved", None),
     ]
     assert (committed(admins[0], f"{name}-v2"), committed(admins[0], f"{name}-v2-v2")) == ({0: 9}, {0: 9})
@@ -216,19 +216,19 @@ def test_a_topic_made_anew_since_the_plan_holds_its_groups_back(clusters, admins
     clusters[0].faults.recreate_topic(name)
     ran = run("migrate", "apply", "p.jsonl")
     assert ran.code == 1
-    assert "was made anew since the plan was made" in ran.out
+    assert "was recreated since the plan was made" in ran.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--all", "--group", "a"], "say which groups: --group NAME, --pattern REGEX or --all, one of them"),
-        ([], "say which groups: --group NAME, --pattern REGEX or --all, one of them"),
+        (["--all", "--group", "a"], "exactly one of --group NAME, --pattern REGEX and --all is required"),
+        ([], "exactly one of --group NAME, --pattern REGEX and --all is required"),
         (["--pattern", "("], "--pattern '(' is not a regular expression"),
-        (["--all", "--to-group", "one"], "names one group for many"),
-        (["--group", "a"], "the groups would be moved to themselves"),
-        (["--group", "a", "--to-group", "b", "--resume"], "--resume goes with --plan FILE --apply"),
-        (["--group", "a", "--to-group", "b"], "no cluster was named"),
+        (["--all", "--to-group", "one"], "is one name for several groups"),
+        (["--group", "a"], "source and target are the same groups"),
+        (["--group", "a", "--to-group", "b", "--resume"], "--resume needs --plan FILE --apply"),
+        (["--group", "a", "--to-group", "b"], "no cluster given"),
     ],
 )
 def test_a_mistake_in_the_call_is_one_sentence(run, arguments, reason):
@@ -241,7 +241,7 @@ def test_a_mistake_in_the_call_is_one_sentence(run, arguments, reason):
 @pytest.mark.parametrize("command", ["apply", "verify", "rollback", "show"])
 def test_a_plan_that_is_not_there_is_one_sentence(run, command):
     ran = run("migrate", command, "nothing.jsonl")
-    assert (ran.code, ran.err) == (1, "seamark: nothing.jsonl: there is no such plan\n")
+    assert (ran.code, ran.err) == (1, "seamark: nothing.jsonl: no such plan\n")
 
 
 def test_a_zookeeper_that_does_not_answer_is_one_sentence(run, clusters, monkeypatch):

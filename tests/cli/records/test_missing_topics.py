@@ -31,15 +31,15 @@ def test_produce_says_what_it_waits_for_and_ends_with_what_to_do(run):
     ran = run("produce", "ghost", "--file", "in", "-o", "max.block.ms=1200")
     assert ran.code == 1
     assert ran.err.splitlines() == [
-        "seamark: there is no topic 'ghost' yet; waiting up to 1.2 s for it",
+        "seamark: topic 'ghost' does not exist yet; waiting up to 1.2 s for it",
         "0 records stored in topic 'ghost'",
-        "seamark: there is no topic 'ghost', and none was created within 1.2 s: make it with seamark topics create",
+        "seamark: topic 'ghost' does not exist and was not created within 1.2 s: create it with seamark topics create",
     ]
 
 
 def test_a_topic_that_is_made_meanwhile_gets_the_records(run, strict_broker, monkeypatch):
     def say_and_make(sentence):
-        assert "there is no topic 'late' yet" in sentence
+        assert "topic 'late' does not exist yet" in sentence
         strict_broker.create_topic("late")
 
     monkeypatch.setattr(topic_waiting, "say", say_and_make)
@@ -64,8 +64,8 @@ def test_dead_letters_are_not_put_back_by_halves_where_a_topic_is_missing(run, s
         producer.send("gone.dead-letters", b"v", headers=letters)
     ran = run("dead-letters", "replay", "gone.dead-letters", "--apply")
     assert ran.code == 1
-    assert "seamark: there is no topic 'gone' yet; waiting up to 1.2 s for it" in ran.err
-    assert ran.out == "0 records put back; group seamark-replay.gone.dead-letters remembers it\n"
+    assert "seamark: topic 'gone' does not exist yet; waiting up to 1.2 s for it" in ran.err
+    assert ran.out == "0 records replayed; recorded in group seamark-replay.gone.dead-letters\n"
 
 
 def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
@@ -73,7 +73,10 @@ def test_who_types_records_is_told_how_to_end(run, strict_broker, monkeypatch):
     monkeypatch.setattr("sys.stdin", typed)
     strict_broker.create_topic("typed")
     ran = run("produce", "typed")
-    assert (ran.code, ran.err) == (0, "each line is a record; Ctrl-D ends\n2 records stored in topic 'typed'\n")
+    assert (ran.code, ran.err) == (
+        0,
+        "enter one record per line; Ctrl-D ends the input\n2 records stored in topic 'typed'\n",
+    )
 
 
 def test_records_that_nobody_acknowledges_are_waited_for_aloud(run, strict_broker, monkeypatch):
@@ -86,6 +89,6 @@ def test_records_that_nobody_acknowledges_are_waited_for_aloud(run, strict_broke
         strict_broker.faults.clear()
     first, second, last = ran.err.splitlines()
     assert ran.code == 1
-    assert first.startswith("seamark: records are not acknowledged yet; waiting up to 1.5 s for it")
+    assert first.startswith("seamark: records are not acknowledged yet; waiting up to 1.5 s")
     assert second == "0 records stored in topic 'stuck'"
     assert "NOT_LEADER_OR_FOLLOWER" in last

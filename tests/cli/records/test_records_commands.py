@@ -99,7 +99,7 @@ def test_a_member_goes_on_behind_what_an_earlier_call_wrote_out(seamark, topic, 
         (["produce", "t", "--as", "xml"], "is not one of"),
         (["produce", "t", "--file", "not-there"], "cannot be read"),
         (["consume", "t", "--key", "("], "not a regular expression"),
-        (["consume", "t", "--group", "g", "--from", "offset:3"], "leave out"),
+        (["consume", "t", "--group", "g", "--from", "offset:3"], "cannot be combined with --partition or --from"),
         (["topics", "create", "t", "--set", "x"], "KEY=VALUE"),
     ],
 )
@@ -113,8 +113,8 @@ def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sen
     [
         ("json", '{"key": "k", "valu": "v"}', "line 3: unknown field 'valu'; did you mean 'value'?"),
         ("json", '{"value": "v", "partition": 9}', "line 3: the record names partition 9 of topic"),
-        ("csv", "only-a-key", "line 3: it has 1 fields, the first line names 2"),
-        ("lines", "no mark", "line 3: there is no '=' between key and value"),
+        ("csv", "only-a-key", "line 3: 1 fields, but the header has 2"),
+        ("lines", "no mark", "line 3: no '=' between key and value"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_and_what_came_before_it_is_stored(

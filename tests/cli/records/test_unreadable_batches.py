@@ -40,7 +40,7 @@ def test_consume_stops_with_the_options_that_go_on(run):
     assert (ran.code, places(ran.out)) == (1, ["0:0", "0:1"])
     assert SENTENCE in ran.err
     assert ran.err.endswith(
-        "Give --skip-unreadable to go on without them, or -o record.max.headers=N with a larger N to read them\n"
+        "Use --skip-unreadable to skip them, or -o record.max.headers=N with a larger N to read them\n"
     )
     assert "seek" not in ran.err
 

@@ -137,15 +137,15 @@ def test_a_group_is_reset_to_where_the_lake_remembers_it_even_after_its_offsets_
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("audit", "--bootstrap", "127.0.0.1:1"), "say with --out DIR where the lake is"),
-        (("audit", "--out", "lake"), "no cluster was named"),
-        (("audit", "as-of", "2026-01-01"), "say with --lake DIR where the lake is"),
+        (("audit", "--bootstrap", "127.0.0.1:1"), "--out DIR is required"),
+        (("audit", "--out", "lake"), "no cluster given"),
+        (("audit", "as-of", "2026-01-01"), "--lake DIR is required"),
         (("audit", "as-of", "yesterday", "--lake", "."), "'yesterday' is not a time"),
         (("audit", "diff", "2026-01-01", "2026-01-02", "--lake", "nowhere"), "nowhere is not a lake"),
-        (("audit", "--out", "lake", "--source", "logs", "--follow"), "do not grow"),
-        (("audit", "--out", "lake", "--source", "logs", "--rule", "patience=3"), "no parameter 'patience'"),
+        (("audit", "--out", "lake", "--source", "logs", "--follow"), "do not change"),
+        (("audit", "--out", "lake", "--source", "logs", "--rule", "patience=3"), "unknown rule parameter 'patience'"),
         (("audit", "--out", "lake", "--source", "logs", "--every", "soon"), "not a duration"),
-        (("groups", "reset", "g", "--to", "lake:2026-01-01", "--bootstrap", "x:1"), "give its directory with --lake"),
+        (("groups", "reset", "g", "--to", "lake:2026-01-01", "--bootstrap", "x:1"), "needs --lake DIR"),
     ],
     ids=lambda each: " ".join(each)[:50] if isinstance(each, tuple) else "",
 )  # fmt: skip
@@ -183,7 +183,7 @@ def test_without_java_or_without_spark_one_sentence_says_what_to_install(seamark
     ("text", "sentence"),
     [
         ("Job aborted.\n seamark.spark.lake.tables.lake.LakeError: it is damaged SQLSTATE: 1", "^it is damaged$"),
-        ("\nJava heap space\n at java.lang", r"the Spark job failed: Java heap space; \S*spark.log says more"),
+        ("\nJava heap space\n at java.lang", r"the Spark job failed: Java heap space; \S*spark.log has details"),
     ],
 )  # fmt: skip
 def test_an_error_of_spark_is_one_sentence_and_its_log_is_kept(monkeypatch, text, sentence):
@@ -209,8 +209,8 @@ def test_an_error_of_spark_is_one_sentence_and_its_log_is_kept(monkeypatch, text
     with pytest.raises(SeamarkError, match=sentence) as told, audit_spark.spark_session("a test"):
         raise Failed
     assert "\n" not in str(told.value)
-    if "says more" in str(told.value):
-        kept = Path(re.search(r"; (\S+) says more", str(told.value))[1])
+    if "has details" in str(told.value):
+        kept = Path(re.search(r"; (\S+) has details", str(told.value))[1])
         assert kept.read_text() == "what the JVM said"
         shutil.rmtree(kept.parent)
 
@@ -230,7 +230,7 @@ def test_following_goes_on_until_it_is_interrupted(seamark, world, monkeypatch):
     assert ran.code == 130
     assert all(3000 < each < 3600 for each in pauses)
     assert ran.err.count("audit: looking at the groups") == 2
-    assert "; Ctrl-C ends it" in ran.err
+    assert "; Ctrl-C stops" in ran.err
     assert ran.out.count("SEVERITY") == 2
 
 

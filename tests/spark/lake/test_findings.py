@@ -90,9 +90,9 @@ def test_parameters_are_given_by_name_and_change_what_is_found(spark, tmp_path):
     assert find(spark, lake, parameters_from({"often_per_second": "0.01", "often_ms": "600000"})) == {
         "commits too often": 1
     }
-    with pytest.raises(UsageError, match="no parameter 'patience'; there are stall_ms, stop_ms"):
+    with pytest.raises(UsageError, match="unknown rule parameter 'patience'; known: stall_ms, stop_ms"):
         parameters_from({"patience": "3"})
-    with pytest.raises(UsageError, match="stall_ms is a number, not 'long'"):
+    with pytest.raises(UsageError, match="stall_ms must be a number, got 'long'"):
         parameters_from({"stall_ms": "long"})
-    with pytest.raises(UsageError, match="above 0"):
+    with pytest.raises(UsageError, match="must be > 0"):
         parameters_from({"stall_ms": "-5"})

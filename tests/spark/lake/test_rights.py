@@ -104,10 +104,10 @@ def test_without_the_right_to_read_the_sampler_is_proposed_and_does_it(guarded, 
         assert (ran.code, ran.out) == (1, "")
         *steps, sentence = ran.err.splitlines()
         assert all(step.startswith("audit: ") for step in steps)
-        assert sentence.startswith(f"seamark: {OFFSETS} may not be read (")
+        assert sentence.startswith(f"seamark: {OFFSETS} cannot be read (")
         assert "TOPIC_AUTHORIZATION_FAILED" in sentence
-        assert "allow Read and Describe on the topic, or use the sampler" in sentence
-        assert sentence.endswith("give --source sampler")
+        assert "grant the READ and DESCRIBE ACLs on the topic, or use the sampler" in sentence
+        assert sentence.endswith("use --source sampler")
         assert USERS[user] not in ran.err
         # The looks are there, whole; of the topic nothing is.
         lake = Lake.open(tmp_path / "lake")

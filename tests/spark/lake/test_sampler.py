@@ -102,7 +102,7 @@ def test_a_look_that_sees_no_group_says_what_may_be_missing(spark, tmp_path, cap
     with Broker() as broker:
         job.run(spark, tmp_path / "lake", source="sampler", config={"bootstrap.servers": broker.bootstrap})
 
-    assert "there is none, or Describe on groups is missing" in caplog.text
+    assert "there is none, or the DESCRIBE ACL on groups is missing" in caplog.text
 
 
 def test_a_cluster_that_does_not_answer_is_one_sentence(spark, tmp_path, our_broker, monkeypatch):

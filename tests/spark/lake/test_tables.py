@@ -22,7 +22,7 @@ def test_every_table_is_there_from_the_beginning_with_its_schema(spark, tmp_path
         assert frame.schema == schema(table)
         assert frame.schema["day"].metadata == {"comment": "day of the row's time, UTC"}
         assert frame.count() == 0
-    with pytest.raises(LakeError, match="there is no table 'commit'"):
+    with pytest.raises(LakeError, match="unknown table 'commit'"):
         lake.read(spark, "commit")
 
 

@@ -135,7 +135,7 @@ def test_a_group_start_reads_from_its_offsets_and_falls_back_where_it_has_none(
         read(spark, our_broker, groupFallback="fail", **options).count()
     assert our_sentence(caught.value) == (
         f"seamark.spark.errors.NoGroupOffset: startingOffsets=group: group {group!r} has no usable offset for "
-        f"{filled}-1, and groupFallback=fail forbids to choose one"
+        f"{filled}-1, and groupFallback=fail is set"
     )
     # Reading commits nothing.
     assert our_admin.list_group_offsets([group])[group] == {TopicPartition(filled, 0): our_admin_offset(44)}
@@ -151,12 +151,15 @@ def our_admin_offset(number):
     ("options", "sentence"),
     [
         ({"subscrib": "a"}, "subscrib: is not an option of this source; did you mean 'subscribe'?"),
-        ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix: not supported: no group is made up for reading"),
+        ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix: not supported: groups are not generated"),
         ({"subscribe": "T", "kafka.bootstrap.server": "x"}, "kafka.bootstrap.server: is not a key of this client"),
-        ({"subscribe": "T", "startingOffsets": "soon"}, "startingOffsets='soon': is earliest, latest, group or a JSON"),
+        (
+            {"subscribe": "T", "startingOffsets": "soon"},
+            "startingOffsets='soon': must be earliest, latest, group or a JSON",
+        ),
         ({"subscribe": "T", "startingOffsets": '{"T": {"0": '}, "is not JSON (Expecting value"),
         ({"subscribe": "T", "startingOffsets": "latest"}, "a batch query from the latest offset would read nothing"),
-        ({"subscribe": "T", "startingOffsets": '{"T": {"0": 5}}'}, "T-1 is not named; every partition of the query"),
+        ({"subscribe": "T", "startingOffsets": '{"T": {"0": 5}}'}, "T-1 is missing; every partition of the query"),
         (
             {"subscribe": "T", "startingOffsets": '{"T": {"0": 51, "1": 0}}'},
             "T-0 holds offsets from 0 up to 50, not 51",
@@ -166,7 +169,7 @@ def our_admin_offset(number):
         ({"subscribePattern": "no-such.*"}, "subscribePattern='no-such.*': no topic matches"),
         ({"assign": '{"T": [7]}'}, "assign: topic 'T' has no partition 7"),
         ({"subscribe": "T", "maxOffsetsPerTrigger": "7"}, "the option is for streaming queries"),
-        ({"schema": "nope int", "subscribe": "T"}, "schema='nope': there is no such column; there are key, value"),
+        ({"schema": "nope int", "subscribe": "T"}, "schema='nope': unknown column; known: key, value"),
         ({"schema": "value string", "subscribe": "T"}, "schema='value string': value is binary; cast it after load()"),
         ({"schema": "key binary not null", "subscribe": "T"}, "schema='key': can be null"),
     ],

@@ -53,7 +53,9 @@ def test_another_committer_at_1000_is_not_set_back_to_200(clusters, admin, parti
     assert not commits.durable(at(partition, 200, "q", 1), 1)
 
     assert committed(admin, group, partition) == 1000
-    assert commits.status.startswith(f"conflict: {partition} of group {group!r} is at 1000, committed by somebody else")
+    assert commits.status.startswith(
+        f"conflict: {partition} of group {group!r} is at 1000, committed by another client"
+    )
 
 
 def test_queries_that_commit_to_one_group_at_once_never_move_it_back(clusters, admin, partition, fresh_name):

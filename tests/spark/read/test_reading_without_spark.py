@@ -143,7 +143,7 @@ def test_deleted_offsets_are_an_error_or_are_skipped(our_broker, our_admin, clus
 
 
 def test_a_range_beyond_the_end_of_the_log_names_the_partition(our_broker, cluster, topic):
-    with pytest.raises(RecordsLost, match=f"the log of {topic}-0 ends before offset 99"):
+    with pytest.raises(RecordsLost, match=f"the log of {topic}-0 ends before the planned offset 99"):
         read(our_broker, whole(cluster, topic, 60, 99))
 
 

@@ -148,7 +148,9 @@ def test_an_active_group_is_refused_or_left_alone(spark, our_broker, our_admin, 
         eventually(lambda: consumer.poll(0.05) is not None and consumer.assignment(), "an assignment")
         with pytest.raises(Exception) as caught:
             run(stream(spark, our_broker, topic, groupId=group), tmp_path)
-        assert "the group is Stable with 1 member, and Kafka takes commits from nobody" in our_sentence(caught.value)
+        assert "the group is Stable with 1 member, and Kafka accepts commits from members only" in our_sentence(
+            caught.value
+        )
 
         query = run(stream(spark, our_broker, topic, groupId=group, onActiveGroup="warn"), tmp_path / "warn")
 
@@ -167,7 +169,7 @@ def test_a_topic_made_anew_stops_the_query_or_restarts_it(spark, our_broker, our
 
     with pytest.raises(Exception) as caught:
         run(stream(spark, our_broker, topic, groupId=group), tmp_path)
-    assert f"topic {topic!r} was deleted and created again" in our_sentence(caught.value)
+    assert f"topic {topic!r} was deleted and recreated" in our_sentence(caught.value)
 
     run(stream(spark, our_broker, topic, groupId=group, onTopicRecreated="restart"), tmp_path)
     assert values(spark, tmp_path) == [*range(6), *range(100, 110)]
@@ -214,7 +216,7 @@ def test_a_checkpoint_of_another_topic_is_refused(spark, our_broker, topic, fres
     with pytest.raises(Exception) as caught:
         run(stream(spark, our_broker, other), tmp_path)
 
-    assert f"the checkpoint is about {topic}, the query reads {other}" in our_sentence(caught.value)
+    assert f"the checkpoint is of {topic}, but the query reads {other}" in our_sentence(caught.value)
 
 
 def test_an_option_for_batches_is_refused_in_a_stream(spark, our_broker, topic, tmp_path):

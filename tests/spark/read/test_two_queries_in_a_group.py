@@ -64,7 +64,7 @@ def test_the_group_follows_one_query_and_the_other_one_says_why_it_does_not_comm
     finally:
         first.stop()
     assert f"{topic}-0 of group {group!r} is at 230, committed by query " in told
-    assert "Give each query a groupId of its own" in told
+    assert "Give each query its own groupId" in told
     assert seen == sorted(seen)
 
     # Its checkpoint decides: restarted, it reads on and takes the group over once it has passed it.

@@ -38,9 +38,9 @@ def test_clusters_are_named_by_address_or_file_and_share_options(tmp_path):
         (["a:1"], "NAME=HOST:PORT"),
         (["a/b=h:1"], "NAME=HOST:PORT"),
         (["=h:1"], "NAME=HOST:PORT"),
-        (["a=h:1", "a=i:1"], "two of that name"),
+        (["a=h:1", "a=i:1"], "given twice"),
         (["a=no-such-file"], "no such file"),
-        ([], "no cluster was named"),
+        ([], "no cluster given"),
     ],
 )
 def test_a_wrong_cluster_is_a_sentence(named, sentence):
@@ -82,12 +82,12 @@ def test_without_the_optional_packages_one_sentence_says_what_to_install(monkeyp
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--listen", "0.0.0.0:0", "--bootstrap", "h:1"], "others can reach that address"),
-        (["--listen", "here", "--bootstrap", "h:1"], "it must be HOST:PORT"),
-        (["--bootstrap", "h:1", "--tls-cert", "x"], "belong together"),
-        (["--bootstrap", "h:1", "--tls-cert", "/no/x", "--tls-key", "/no/y"], "cannot be used with its key"),
+        (["--listen", "0.0.0.0:0", "--bootstrap", "h:1"], "not a loopback address"),
+        (["--listen", "here", "--bootstrap", "h:1"], "must be HOST:PORT"),
+        (["--bootstrap", "h:1", "--tls-cert", "x"], "must be given together"),
+        (["--bootstrap", "h:1", "--tls-cert", "/no/x", "--tls-key", "/no/y"], "cannot be used with this key"),
         (["--bootstrap", "h:1", "--reset", "never"], "neither earliest nor latest"),
-        (["--bootstrap", "h:1", "--alert-url", "gopher://x"], "http(s)://"),
+        (["--bootstrap", "h:1", "--alert-url", "gopher://x"], "http:// or https://"),
         (["--bootstrap", "h:1", "--every", "often"], "not a duration"),
     ],
 )
@@ -130,18 +130,18 @@ def test_a_history_that_cannot_be_opened_is_said_and_kept_in_memory(home, capsys
     assert directory == usual
     assert "file is not a database" in history.not_kept
     err = capsys.readouterr().err
-    assert err.startswith(f"seamark: graphs begin anew with each start, because the history file {usual}")
-    assert err.endswith("--state DIR names another place\n")
+    assert err.startswith(f"seamark: graphs are not kept across restarts: the history file {usual}")
+    assert err.endswith("--state DIR chooses another directory\n")
     history.close()
 
 
 def test_a_directory_that_cannot_be_made_is_said_where_nothing_has_to_be_kept(home, capsys):
     (home / ".local").write_text("no directory")
     history, directory = command.opened_history("", allow_changes=False)
-    assert (directory, "cannot be made" in history.not_kept) == (None, True)
-    assert "cannot be made" in capsys.readouterr().err
+    assert (directory, "cannot be created" in history.not_kept) == (None, True)
+    assert "cannot be created" in capsys.readouterr().err
     history.close()
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         command.opened_history("", allow_changes=True)
 
 
@@ -149,7 +149,7 @@ def test_a_directory_that_was_named_must_be_usable(home):
     usual = spoil(home)
     with pytest.raises(SeamarkError, match="file is not a database"):
         command.opened_history(str(usual), allow_changes=False)
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         command.opened_history(str(usual / "history.sqlite3"), allow_changes=False)
 
 

@@ -109,8 +109,8 @@ def test_a_group_page_has_members_findings_and_blocked_records(cluster, sight, d
     text = browser.get(of_group("parallel")).text
     assert "worker" in text
     assert "10.0.0.1" in text
-    assert re.search(r"waits for the record at offset <b>10</b>; 2 later records are done already", text)
-    assert "the committed offset is 400 beyond the log&#x27;s end: the topic was made anew" in text
+    assert re.search(r"waits for the record at offset <b>10</b>; 2 later records are already done", text)
+    assert "the committed offset is 400 beyond the log&#x27;s end: the topic was recreated" in text
     assert "-400" in text
     assert "<th>Lost" not in text
 
@@ -131,7 +131,7 @@ def test_lost_and_unfinished_records_are_shown_where_there_are_some(cluster, sig
     assert "40 records deleted before being read" in listed
     assert "records lost" in listed
     text = browser.get(of_group("harmed")).text
-    assert "40 records deleted before being read: they were older than the topic keeps them" in text
+    assert "40 records deleted before being read: removed by the topic&#x27;s retention" in text
     for title, numbers in (("Lag", ["80", "30"]), ("Lost", ["40", "0"]), ("Unfinished", ["40", "5"])):
         assert shown_numbers(text, title) == numbers
         assert f'<span class="quiet">{title}</span>' in text
@@ -194,7 +194,7 @@ def test_a_cluster_that_goes_away_leaves_the_last_look_with_the_reason(cluster, 
     sight.look_once()
     text = browser.get("/c/main/groups").text
     assert "billing" in text
-    assert "The last look failed: broker:9092: cannot be reached" in text
+    assert "The last poll failed: broker:9092: cannot be reached" in text
     assert sight.version != before
     answer = browser.get("/c/main/topics")
     assert (answer.status, "cannot be reached" in answer.text) == (502, True)
@@ -203,7 +203,7 @@ def test_a_cluster_that_goes_away_leaves_the_last_look_with_the_reason(cluster, 
 def test_before_the_first_look_pages_say_so(dashboard_of):
     browser = Browser(dashboard_of())
     browser.log_in()
-    assert "for the first time" in browser.get("/c/main/groups").text
+    assert "first poll" in browser.get("/c/main/groups").text
     assert browser.get("/c/main/group?id=billing").status == 404
 
 

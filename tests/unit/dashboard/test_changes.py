@@ -60,7 +60,7 @@ def test_an_offset_behind_the_log_is_a_problem_and_cannot_be_made(changing_brows
     cluster.commit("billing", orders_0=0, orders_1=0, orders_2=0)
     shown = planned(changing_browser, way="offset", value="100000")
     assert (
-        "It would be refused: orders-0: offset 100,000 is 99,980 offsets after the end of the log (0 to 20)"
+        "This would be refused: orders-0: offset 100,000 is 99,980 offsets after the end of the log (0 to 20)"
         in shown.text
     )
     assert "nearest end of the log" in shown.text
@@ -80,7 +80,8 @@ def test_whoever_ticks_the_box_gets_the_nearest_end_and_is_told(changing_browser
     assert 'name="clamp"' in changing_browser.get("/c/main/reset?id=billing").text
     shown = planned(changing_browser, way="shift", value="-60", clamp="yes")
     assert (
-        "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100): the start is used, 0" in shown.text
+        "orders-0: offset -20 is 20 offsets before the start of the log (0 to 100): the start of the log, 0, is used"
+        in shown.text
     )
     assert "Done and verified" in made(changing_browser, shown).text
     assert committed(cluster) == [0, 40, 40]
@@ -143,7 +144,7 @@ def test_a_group_in_use_is_refused_before_and_at_the_change(changing_browser, cl
     answer = made(changing_browser, shown)
     assert (answer.status, "worker" in answer.text) == (409, True)
     shown = planned(changing_browser, way="earliest")
-    assert "It would be refused" in shown.text
+    assert "This would be refused" in shown.text
     assert "disabled" in shown.text
     assert committed(cluster) == [40, 100, 100]
     sight.look_once()
@@ -153,11 +154,11 @@ def test_a_group_in_use_is_refused_before_and_at_the_change(changing_browser, cl
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"way": "offset"}, "a value is missing"),
-        ({"way": "offset", "value": "ten"}, "not a whole number"),
+        ({"way": "offset"}, "value is required"),
+        ({"way": "offset", "value": "ten"}, "not an integer"),
         ({"way": "time", "value": "noon"}, "not a time"),
         ({"way": "ago", "value": "1 hour"}, "not a duration"),
-        ({"way": "file", "value": "/etc/passwd"}, "not a way"),
+        ({"way": "file", "value": "/etc/passwd"}, "not a valid target"),
         ({"way": "latest", "topic": "ordres"}, "did you mean"),
         ({"way": "latest", "topic": "orders:9"}, "partitions 0 to 2"),
         ({"way": "latest", "topic": ""}, "at least one topic"),

@@ -61,7 +61,7 @@ def test_who_acknowledges_it_sees_it_no_more_until_offsets_go_back_again(cluster
     assert (answer.status, answer.headers["location"]) == (303, address)
     page = browser.get(address).text
     assert "Acknowledge the rewind" not in page
-    assert "somebody acknowledged that offsets went back: orders-1" in page
+    assert "rewind acknowledged by a user: orders-1" in page
     sight.look_once()
     assert status_of(sight) is not Status.REWOUND
     assert history.rewinds("the-cluster") == {}

@@ -10,11 +10,11 @@ def test_it_is_shown_as_the_clusters_error_until_a_look_succeeds(cluster, sight,
         before = sight.version
         sight.look_once()
     text = browser.get("/c/main/groups").text
-    assert "The last look failed: unexpected KeyError: &#x27;orders&#x27;" in text
+    assert "The last poll failed: unexpected KeyError: &#x27;orders&#x27;" in text
     assert "billing" in text
     assert sight.version != before
     sight.look_once()
-    assert "The last look failed" not in browser.get("/c/main/groups").text
+    assert "The last poll failed" not in browser.get("/c/main/groups").text
 
 
 def test_a_board_that_cannot_be_made_leaves_the_last_one_with_the_reason(sight, browser, monkeypatch):
@@ -25,5 +25,5 @@ def test_a_board_that_cannot_be_made_leaves_the_last_one_with_the_reason(sight, 
         patched.setattr("seamark.dashboard.sight.make_board", broken)
         sight.look_once()
     text = browser.get("/c/main/groups").text
-    assert "The last look failed: unexpected ZeroDivisionError: division by zero" in text
+    assert "The last poll failed: unexpected ZeroDivisionError: division by zero" in text
     assert "billing" in text

@@ -62,7 +62,7 @@ def test_a_lakes_offsets_are_taken_where_it_remembers_some():
 
 
 def test_what_cannot_be_aimed_at_is_said():
-    assert "nothing that could be shifted" in aim(parsed("shift:5"), "g", [TWO], STATE).refused[TWO]
+    assert "no committed offset to shift" in aim(parsed("shift:5"), "g", [TWO], STATE).refused[TWO]
     gone = TopicPartition("t", 7)
     assert aim(parsed("latest"), "g", [gone], STATE).refused == {gone: "it does not exist"}
 

@@ -46,7 +46,7 @@ def test_a_target_that_is_shifted_by_one_is_not_equal():
 def test_another_record_at_the_committed_offset_alone_is_noticed():
     changed = [each._replace(checksum=1) if each.offset == 50 else each for each in log()]
     found = compared(log(), changed)
-    assert (found.is_equal, found.reason) == (False, "the logs differ at offset 50: another content")
+    assert (found.is_equal, found.reason) == (False, "the logs differ at offset 50: different content")
 
 
 def test_logs_with_the_same_gaps_are_equal():
@@ -106,7 +106,7 @@ def test_records_without_a_time_tell_nothing():
 
 def test_a_target_that_begins_after_the_first_unread_record_is_a_problem():
     found = aim_by_time(TimeAsked(1040, True), 10, TimeAnswer(7, 1050), LogRange(7, 30))
-    assert "may not be there" in found.problem
+    assert "may be missing" in found.problem
     assert aim_by_time(TimeAsked(1040, False), 10, TimeAnswer(7, 1050), LogRange(7, 30)).problem == ""
 
 

@@ -39,7 +39,7 @@ def test_what_is_written_is_read(tmp_path_factory, listed):
 
 def test_a_plan_is_never_written_over_another(tmp_path):
     made(tmp_path / "plan.jsonl")
-    with pytest.raises(PlanError, match="exists already"):
+    with pytest.raises(PlanError, match="already exists"):
         made(tmp_path / "plan.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["plan.jsonl"]
 
@@ -79,8 +79,8 @@ def other_kind(content):
     ("damage", "reason"),
     [
         (lambda lines: [lines[0], edited(lines[1], wrong_offset), lines[2]], "changed after it was made"),
-        (lambda lines: lines[:2], "cut short"),
-        (lambda lines: [*lines[:2], lines[2][:-9]], "cut short: line 3"),
+        (lambda lines: lines[:2], "truncated"),
+        (lambda lines: [*lines[:2], lines[2][:-9]], "truncated: line 3"),
         (lambda lines: [lines[0], lines[2]], "changed after it was made"),
         (lambda lines: [edited(lines[0], newer), *lines[1:]], "version 2; this release reads version 1"),
         (lambda lines: [edited(lines[0], other_kind), *lines[1:]], "kind is not one of"),
@@ -98,7 +98,7 @@ def test_a_damaged_plan_is_refused_with_a_reason(tmp_path, damage, reason):
 
 
 def test_a_plan_that_is_not_there_is_one_sentence(tmp_path):
-    with pytest.raises(BadPlan, match="there is no such plan"):
+    with pytest.raises(BadPlan, match="no such plan"):
         open_move(tmp_path / "nothing")
 
 
@@ -118,6 +118,6 @@ def test_a_plan_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
         yield GROUP
         path.write_text("theirs")
 
-    with pytest.raises(PlanError, match="exists already"):
+    with pytest.raises(PlanError, match="already exists"):
         write_move(path, HEADER, groups(), dict)
     assert path.read_text() == "theirs"

@@ -14,11 +14,19 @@ def build(found, wanted):
 @pytest.mark.parametrize(
     ("offset", "expected", "told"),
     [
-        (-950, 10, "offset -950 is 960 offsets before the start of the log (10 to 100): the start is used, 10"),
-        (9, 10, "offset 9 is 1 offset before the start of the log (10 to 100): the start is used, 10"),
+        (
+            -950,
+            10,
+            "offset -950 is 960 offsets before the start of the log (10 to 100): the start of the log, 10, is used",
+        ),
+        (9, 10, "offset 9 is 1 offset before the start of the log (10 to 100): the start of the log, 10, is used"),
         (10, 10, ""),
         (100, 100, ""),
-        (99_980, 100, "offset 99,980 is 99,880 offsets after the end of the log (10 to 100): the end is used, 100"),
+        (
+            99_980,
+            100,
+            "offset 99,980 is 99,880 offsets after the end of the log (10 to 100): the end of the log, 100, is used",
+        ),
     ],
 )
 def test_an_offset_outside_becomes_the_nearest_end_and_that_is_told(offset, expected, told):

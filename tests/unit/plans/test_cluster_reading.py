@@ -18,4 +18,4 @@ class Leaders:
 def test_a_log_without_start_or_end_is_unreadable_with_a_reason():
     logs, unreadable = read_logs(Leaders(), [T0, T1])
     assert logs == {T0: (5, 5)}
-    assert unreadable == {T1: "its leader knows no start or end of the log (ListOffsets answered -1)"}
+    assert unreadable == {T1: "ListOffsets returned no start or end of the log (-1)"}

@@ -82,8 +82,8 @@ def _is_same_content(one, other):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "cut short"),
-        ('{"format": "seamark.plan", "version"', "cut short: no valid JSON at line 1, column"),
+        ("", "truncated"),
+        ('{"format": "seamark.plan", "version"', "truncated: invalid JSON at line 1, column"),
         ("[]", "not a plan"),
         ("7", "not a plan"),
         ('{"format": "seamark.undo"}', "not a plan"),
@@ -105,23 +105,23 @@ def test_what_is_not_a_plan_is_refused_with_one_sentence(text, words):
     ("damage", "words"),
     [
         (lambda c: c.pop("cluster_id"), "cluster_id is missing"),
-        (lambda c: c.update(why=5), "why is not a text"),
+        (lambda c: c.update(why=5), "why is not a string"),
         (lambda c: c.update(created_at="yesterday"), "created_at is not a time"),
         (lambda c: c.update(created_at="2026-01-01T00:00:00"), "created_at is not a time"),
         (lambda c: c.update(groups={}), "groups is not a list"),
         (lambda c: c.update(groups=[1]), "groups is not a list"),
         (lambda c: c.update(topics=[]), "topics is not an object"),
-        (lambda c: c.update(groups=c["groups"] * 2), "groups names a group twice"),
+        (lambda c: c.update(groups=c["groups"] * 2), "groups has a group twice"),
         (
             lambda c: c["groups"][0]["changes"].reverse(),
-            r"groups\[0\].changes names a partition twice or is not sorted",
+            r"groups\[0\].changes has a partition twice or is not sorted",
         ),
         (
             lambda c: c["groups"][0]["changes"][0].update(partition=-1),
-            r"groups\[0\].changes\[0\].partition is not a whole",
+            r"groups\[0\].changes\[0\].partition is not an integer",
         ),
-        (lambda c: c["groups"][0]["changes"][0]["before"].update(offset=2**63), r"before.offset is not a whole number"),
-        (lambda c: c["groups"][0]["changes"][0]["before"].update(offset=True), r"before.offset is not a whole number"),
+        (lambda c: c["groups"][0]["changes"][0]["before"].update(offset=2**63), r"before.offset is not an integer"),
+        (lambda c: c["groups"][0]["changes"][0]["before"].update(offset=True), r"before.offset is not an integer"),
         (lambda c: c["groups"][0]["changes"][0].update(after=3), "after is not an object"),
         (lambda c: c["groups"][0]["changes"][0].pop("after"), "after is missing"),
     ],
@@ -144,7 +144,7 @@ def test_files_are_written_whole_and_never_over_another_plan(tmp_path):
     path = tmp_path / "move.json"
     write_plan(path, EXAMPLE)
     assert read_plan(path) == EXAMPLE
-    with pytest.raises(PlanError, match="exists already"):
+    with pytest.raises(PlanError, match="already exists"):
         write_plan(path, EXAMPLE)
     undo = undo_path_of(path)
     assert undo.name == "move.undo.json"
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     with pytest.raises(BadPlan, match="cannot be read"):
         read_plan(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadPlan, match="not text"):
+    with pytest.raises(BadPlan, match="not a text file"):
         read_plan(tmp_path / "binary")
     with pytest.raises(PlanError, match="cannot be written"):
         write_plan(tmp_path / "no" / "such" / "place.json", EXAMPLE)
@@ -173,5 +173,5 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
 
 def test_a_field_that_is_written_twice_is_refused_and_not_read_as_its_last_value():
     text = text_of(plan(change(0, 1, 2)))
-    with pytest.raises(BadPlan, match="field 'why' is there twice"):
+    with pytest.raises(BadPlan, match="field 'why' appears twice"):
         parse_plan(text.replace('"why"', '"why": "another reason",\n "why"', 1))

@@ -46,7 +46,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once():
     )
     shown = preview(made, found)
     assert [row.problem for row in shown.rows] == [
-        "it is at 25 now",
+        "is now at 25",
         "orders-1: offset 200 is 100 offsets after the end of the log (10 to 100)",
         "",
     ]

@@ -34,7 +34,7 @@ def test_changes_that_were_never_made_are_left_out():
 
 def test_an_undo_is_refused_where_somebody_moved_an_offset_since():
     made = plan(change(0, 4, 20), change(1, 4, 20))
-    with pytest.raises(PlanStale, match=r"orders-1 of group 'g' was moved since to 21"):
+    with pytest.raises(PlanStale, match=r"orders-1 of group 'g' has been moved to 21 since"):
         undone(UndoRecord(made, 1), state({"g": {at(0): Offset(20), at(1): Offset(21)}}))
 
 

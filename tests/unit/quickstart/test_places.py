@@ -26,7 +26,7 @@ def test_of_an_earlier_run_only_what_a_run_writes_is_removed(tmp_path):
 
 def test_somebody_elses_directory_is_refused_and_untouched(tmp_path):
     (tmp_path / "report.html").write_text("precious")
-    with pytest.raises(UsageError, match="holds other files"):
+    with pytest.raises(UsageError, match="contains other files"):
         Places.prepare(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 

@@ -42,7 +42,7 @@ def test_lines_say_when_a_step_begins_and_how_it_ended():
     assert first == "billing   processing (100) ..."
     assert "".join(ended).startswith("billing   a sentence that says")
     assert ended[-1].endswith("s)")
-    assert last == "spark     left out: no Java"
+    assert last == "spark     skipped: no Java"
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 
@@ -80,7 +80,7 @@ def test_the_end_fits_eighty_columns_and_counts_findings_that_are_alike(monkeypa
     write_outcome(outcome("quickstart-0123ab-"), out, 80)
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert out.getvalue().count("rewind: ") == 1
-    assert "(and 3 more like it)" in " ".join(out.getvalue().split())
+    assert "(and 3 more like this)" in " ".join(out.getvalue().split())
     assert "Report:  /somewhere/report.html" in out.getvalue()
 
 
@@ -88,7 +88,7 @@ def test_where_nobody_looked_no_findings_are_claimed():
     groups = (GroupOutcome("billing", 10, 0, 10, 0, 0, 0, None),)
     out = io.StringIO()
     write_outcome(outcome(groups=groups, found=(), report=None, left_out={"spark": "no Java"}), out, 80)
-    assert "not looked for" in out.getvalue()
+    assert "not audited" in out.getvalue()
     assert "none" not in out.getvalue()
     assert "Report:" not in out.getvalue()
 

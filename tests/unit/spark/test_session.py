@@ -39,7 +39,7 @@ def test_java_home_wins_over_the_path(only_java_at, tmp_path, monkeypatch):
         (None, 0, "no java is on PATH"),
         ('java version "1.8.0_392"', 0, "is Java 8"),
         ('openjdk version "11.0.22"', 0, "is Java 11"),
-        ("cannot find a runtime", 1, "does not say its version"),
+        ("cannot find a runtime", 1, "does not report its version"),
     ],
 )
 def test_a_missing_old_or_broken_java_is_one_sentence_with_the_remedy(only_java_at, answer, code, words):

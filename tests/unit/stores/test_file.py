@@ -47,7 +47,7 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
     database = sqlite3.connect(other)
     database.execute("CREATE TABLE mine (x)")
     database.close()
-    with pytest.raises(BadStore, match="something else"):
+    with pytest.raises(BadStore, match="another program"):
         FileStore(other)
 
 

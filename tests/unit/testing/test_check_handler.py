@@ -47,7 +47,7 @@ def test_a_handler_that_is_safe_to_repeat_passes_and_the_report_says_what_it_liv
     assert report.runs == 30 * 40 + report.repeats
     lines = str(report).splitlines()
     assert lines[0] == "Table.upsert: ok, 30 records, 40 seeds"
-    assert "the same as of one clean pass" in lines[-1]
+    assert "the same as after one clean pass" in lines[-1]
 
 
 def test_a_handler_that_counts_twice_is_found_and_the_seed_replays_exactly():
@@ -309,8 +309,8 @@ def test_records_come_in_whatever_form_is_at_hand(record):
     [
         ({"handler": None}, "handler=None: cannot be called"),
         ({"records": []}, "at least one record"),
-        ({"records": [{"key": 1}]}, "has a value"),
-        ({"seeds": 0}, "seeds is a number above 0"),
+        ({"records": [{"key": 1}]}, "must have value"),
+        ({"seeds": 0}, "seeds must be > 0"),
         ({"effects": dict}, "effects needs reset"),
         ({"effects": dict, "reset": dict, "delivery": "at_most_once"}, "cannot be compared"),
         ({"handler": lambda _: 1 / 0, "effects": dict, "reset": dict}, "raised ZeroDivisionError"),

@@ -26,26 +26,30 @@ from seamark.errors import UsageError
 if TYPE_CHECKING:
     from seamark.cli.audit.run import Audit
 
-_Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The lake: made if missing, else brought up to date.")]
-_Report = Annotated[str, typer.Option("--report", metavar="FILE.html", help="Write the report there.")]
+_Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The lake directory; created if it does not exist.")]
+_Report = Annotated[str, typer.Option("--report", metavar="FILE.html", help="Write an HTML report to this file.")]
 _Source = Annotated[
     str,
     typer.Option(
         "--source",
         metavar="topic|sampler|DIR",
-        help="Read __consumer_offsets, ask the coordinators, or read log directories copied from a broker.",
+        help="Read __consumer_offsets, sample the coordinators, or read log directories copied from a broker.",
     ),
 ]
-_Follow = Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C, keeping lake and report fresh.")]
-_Every = Annotated[str, typer.Option("--every", metavar="30s", help="With --follow: how often.")]
+_Follow = Annotated[bool, typer.Option("--follow", help="Keep running until Ctrl-C and update lake and report.")]
+_Every = Annotated[str, typer.Option("--every", metavar="30s", help="Update interval with --follow.")]
 _Rules = Annotated[
     list[str],
     typer.Option("--rule", metavar="NAME=NUMBER", help="A parameter of the finding rules; may be repeated."),
 ]
-_Lake = Annotated[str, typer.Option("--lake", "--out", metavar="DIR", help="The lake.")]
+_Lake = Annotated[str, typer.Option("--lake", "--out", metavar="DIR", help="The lake directory.")]
 _Groups = Annotated[list[str], typer.Option("--group", metavar="GROUP", help="Only this group; may be repeated.")]
-_Top = Annotated[int, typer.Option("--top", metavar="N", min=0, help="Only the N groups that commit most; 0: all.")]
-_Time = Annotated[str, typer.Argument(metavar="TIME", help="As 2026-11-15T08:00:00Z; UTC if it names no zone.")]
+_Top = Annotated[
+    int, typer.Option("--top", metavar="N", min=0, help="Show only the N groups that commit most; 0 for all.")
+]
+_Time = Annotated[
+    str, typer.Argument(metavar="TIME", help="For example 2026-11-15T08:00:00Z; UTC if no zone is given.")
+]
 
 _OFFSETS = (
     Column("GROUP", "group", may_shrink=True),
@@ -75,7 +79,7 @@ _TOTALS = (
 )
 
 audit_app = typer.Typer(
-    help="Keep the history of committed offsets in a lake, find what went wrong, look back in time.",
+    help="Keep the history of committed offsets in a lake, find problems, look up old offsets.",
     invoke_without_command=True,
 )
 
@@ -98,22 +102,22 @@ def audit(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Bring the lake up to date, find what went wrong, and write the report."""
+    """Update the lake, find problems, and write the report."""
     if context.invoked_subcommand is not None:
         context.obj = out
         return
     from seamark.cli.audit.run import Audit
 
     if not out:
-        raise UsageError("say with --out DIR where the lake is, or is to be")
+        raise UsageError("--out DIR is required: the lake directory, created if it does not exist")
     if Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"--out {out}: it is not a directory")
+        raise UsageError(f"--out {out}: not a directory")
     is_copied = source not in ("topic", "sampler")
     if is_copied and follow:
-        raise UsageError("--follow needs a cluster: log directories that were copied do not grow")
+        raise UsageError("--follow cannot be used with log directories: copied logs do not change")
     pause = pause_of(every)
     if pause <= 0:
-        raise UsageError("--every is above 0")
+        raise UsageError("--every must be greater than 0")
     chosen: Audit = Audit(
         lake=out,
         source=source,
@@ -143,9 +147,9 @@ def as_of(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Show the offsets that held at a time.
+    """Show the offsets that were committed at a given time.
 
-    With --plan FILE or --apply, go there.
+    With --plan FILE or --apply, restore them.
     """
     at_ms = time_ms_of(time)
     directory = _directory(context, lake)
@@ -232,9 +236,9 @@ def totals(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Show who commits how much, without a lake.
+    """Count commits per group, without a lake.
 
-    It reads the whole offsets topic. Records that name no group are counted under an empty name.
+    It reads the whole offsets topic. Records without a group are counted under an empty name.
     """
     settings = client_config(bootstrap, config, option)
     from seamark.cli.audit.spark import require_packages
@@ -258,7 +262,7 @@ def _directory(context: typer.Context, lake: str) -> str:
     """The lake of a subcommand, named after it or before it."""
     if found := lake or context.obj:
         return str(found)
-    raise UsageError("say with --lake DIR where the lake is")
+    raise UsageError("--lake DIR is required")
 
 
 def _parameters(texts: Iterable[str]) -> dict[str, str]:
@@ -266,7 +270,7 @@ def _parameters(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, mark, value = text.partition("=")
         if not mark:
-            raise UsageError(f"--rule {text}: it must be NAME=NUMBER")
+            raise UsageError(f"--rule {text}: must be NAME=NUMBER")
         chosen[name.strip()] = value.strip()
     return chosen
 

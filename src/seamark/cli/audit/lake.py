@@ -62,7 +62,7 @@ def plan_to_go_there(
         asked = {*offsets, *state.committed.get(group, ())}
         found = aim(Target("lake", at_ms, at), group, asked, state, elsewhere=offsets)
         for partition, reason in found.refused.items():
-            say(f"seamark: {partition} of group {group!r} is left as it is: {reason}")
+            say(f"seamark: {partition} of group {group!r} is left unchanged: {reason}")
         wanted[group] = {partition: offsets[partition] for partition in found.wanted}
     plan = make_plan(state, wanted, made_by="seamark audit as-of", why=f"as of {at}", clamp=clamp, outside=outside)
     return plan, state

@@ -64,7 +64,7 @@ class Audit:
                 began = time.monotonic()
                 self._round(spark, parameters, as_json=as_json)
                 left = every - (time.monotonic() - began)
-                _say(f"next look in {duration_text(max(left, 0))}; Ctrl-C ends it")
+                _say(f"next update in {duration_text(max(left, 0))}; Ctrl-C stops")
                 time.sleep(max(left, 0))
 
     def _round(self, spark: SparkSession, parameters: Parameters, *, as_json: bool) -> None:
@@ -94,23 +94,23 @@ class Audit:
         from seamark.spark.lake import TopicNotReadable, run
 
         if self.source == "topic":
-            _say("looking at the groups and their logs")
-            self._told(run(spark, self.lake, source="sampler", config=self.config, commits=False), "look")
+            _say("sampling groups and logs")
+            self._told(run(spark, self.lake, source="sampler", config=self.config, commits=False), "sample")
             _say(f"reading __consumer_offsets into {self.lake}")
             try:
                 self._told(run(spark, self.lake, source="topic", config=self.config), "records")
             except TopicNotReadable as refused:
-                raise SeamarkError(f"{refused}: give --source sampler") from None
+                raise SeamarkError(f"{refused}: use --source sampler") from None
         elif self.source == "sampler":
-            _say(f"asking the coordinators, into {self.lake}")
-            self._told(run(spark, self.lake, source="sampler", config=self.config), "look")
+            _say(f"sampling the coordinators into {self.lake}")
+            self._told(run(spark, self.lake, source="sampler", config=self.config), "sample")
         else:
             _say(f"reading {self.source} into {self.lake}")
             self._told(run(spark, self.lake, source=self.source, config=self.config), "records")
 
     def _told(self, summary: Any, what: str) -> None:
         rows = ", ".join(f"{table} {count}" for table, count in sorted(summary.rows.items()) if count)
-        count = "looked" if what == "look" else counted(summary.records, "new record")
+        count = "sampled" if what == "sample" else counted(summary.records, "new record")
         _say(f"{count} in {duration_text(summary.seconds)}, rows: {rows or 'none'}")
 
     def _show(self, spark: SparkSession, lake: Any) -> None:

@@ -105,7 +105,7 @@ def _translated(error: Exception, directory: Path) -> SeamarkError:
     if ours := _OURS.findall(text):
         return SeamarkError(ours[-1].partition(" SQLSTATE")[0].strip())
     told = next((line.strip() for line in text.splitlines() if line.strip()), error.__class__.__name__)
-    where = f"; {_kept(directory)} says more" if (directory / "spark.log").exists() else ""
+    where = f"; {_kept(directory)} has details" if (directory / "spark.log").exists() else ""
     return SeamarkError(f"the Spark job failed: {told[:300]}{where}")
 
 

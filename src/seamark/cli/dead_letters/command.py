@@ -21,24 +21,28 @@ from seamark.readable_text import readable_json
 from seamark.topic_partition import TopicPartition
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic.")]
-_Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Default: all that end in .dead-letters.")]
-_At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="Which record; default: the newest.")]
-_To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="Put them there instead of where they came from.")]
+_Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Default: all topics that end in .dead-letters.")]
+_At = Annotated[str, typer.Option("--at", metavar="PARTITION:OFFSET", help="The record to show; default: the newest.")]
+_To = Annotated[
+    str, typer.Option("--to", metavar="TOPIC", help="Send the records to this topic instead of their source topic.")
+]
 _Error = Annotated[
-    str, typer.Option("--error", metavar="TEXT", help="Only records whose error or its type contains this.")
+    str, typer.Option("--error", metavar="TEXT", help="Only records whose error message or type contains this text.")
 ]
 _Source = Annotated[
     str, typer.Option("--source", metavar="TOPIC[-N]", help="Only records from this topic or partition.")
 ]
 _Key = Annotated[str, typer.Option("--key", metavar="TEXT", help="Only records with this key.")]
-_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only records given up then or later.")]
-_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only records given up before then.")]
-_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many; 0: no limit.")]
+_Since = Annotated[str, typer.Option("--since", metavar="ISO", help="Only records that failed at or after this time.")]
+_Until = Annotated[str, typer.Option("--until", metavar="ISO", help="Only records that failed before this time.")]
+_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of records; 0 for no limit.")]
 _MaxReplays = Annotated[
-    int, typer.Option("--max-replays", metavar="N", help="Leave out records that were put back so many times already.")
+    int, typer.Option("--max-replays", metavar="N", help="Skip records that were already replayed this many times.")
 ]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="The group that remembers what was put back.")]
-_Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it nothing is written.")]
+_Group = Annotated[
+    str, typer.Option("--group", metavar="GROUP", help="The group that keeps track of replayed records.")
+]
+_Apply = Annotated[bool, typer.Option("--apply", help="Replay the records; without it nothing is written.")]
 
 _LIST = (
     Column("TOPIC", "topic", may_shrink=True),
@@ -62,9 +66,7 @@ _SHOWN_ROWS = 50
 
 
 def add_to(app: typer.Typer) -> None:
-    dead_letters = typer.Typer(
-        name="dead-letters", help="Look at what was given up, and put it back.", no_args_is_help=True
-    )
+    dead_letters = typer.Typer(name="dead-letters", help="Inspect and replay dead letters.", no_args_is_help=True)
     for name, command in (("list", list_letters), ("show", show), ("replay", replay_letters)):
         dead_letters.command(name)(command)
     app.add_typer(dead_letters)
@@ -79,7 +81,7 @@ def list_letters(
 ) -> None:
     """Count dead letters by topic and error.
 
-    With the times between which they were given up.
+    With the time of the first and the last failure.
     """
     from seamark.cli.dead_letters.reading import SUFFIX, letters, open_reader, partitions_of, time_of
     from seamark.client import Admin
@@ -177,16 +179,16 @@ def replay_letters(
     option: Options = [],  # noqa: B006 - typer wants the default itself
     as_json: Json = False,
 ) -> None:
-    """Put dead letters back into the topic they came from.
+    """Send dead letters back to their source topic.
 
-    What was put back is remembered in a group, by default seamark-replay.TOPIC, and not put back again.
-    A replay that is interrupted may repeat up to 500 records. Only one runs at a time.
+    Replayed records are recorded in a group, by default seamark-replay.TOPIC, and are not replayed again.
+    An interrupted replay may repeat up to 500 records. Only one replay can run at a time.
     """
     from seamark.cli.dead_letters.reading import open_reader
     from seamark.cli.dead_letters.replay import Plan, Wanted, apply_plan, check_memory, make_plan, only_member
 
     if limit < 0 or max_replays < 1:
-        raise UsageError("--limit is not negative, and --max-replays is at least 1")
+        raise UsageError("--limit must be >= 0 and --max-replays must be >= 1")
     wanted = Wanted(error, source, key, time_ms_of(since) if since else None, time_ms_of(until) if until else None)
     settings = client_config(bootstrap, config, option)
     group = group or f"seamark-replay.{topic}"
@@ -194,7 +196,7 @@ def replay_letters(
     put_back, is_remembered = 0, True
 
     def tell(plan: Plan) -> None:
-        remembered = f"group {group} remembers it" if is_remembered else f"group {group} does not remember all of them"
+        remembered = f"recorded in group {group}" if is_remembered else f"not all of them are recorded in group {group}"
         _tell(plan, put_back, remembered, topic=topic, group=group, is_applied=apply, as_json=as_json)
 
     with (
@@ -255,20 +257,20 @@ def _tell(
         if len(rows) > _SHOWN_ROWS:
             typer.echo(f"… and {len(rows) - _SHOWN_ROWS} more")
     for reason, count in plan.left_out.items():
-        tell(f"{counted(count, 'record')} left out: {reason}")
+        tell(f"{counted(count, 'record')} skipped: {reason}")
     if is_applied and rows:
-        tell(f"{counted(put_back, 'record')} put back; {remembered}")
+        tell(f"{counted(put_back, 'record')} replayed; {remembered}")
     elif rows:
-        typer.echo(f"{counted(len(rows), 'record')} would be put back; nothing was written: give --apply to do it")
+        typer.echo(f"{counted(len(rows), 'record')} would be replayed; nothing was written: give --apply to replay")
     else:
-        typer.echo("nothing to put back")
+        typer.echo("nothing to replay")
 
 
 def _read_place(at: str) -> tuple[int, int]:
     partition, _, offset = at.partition(":")
     place = count_of(partition), count_of(offset)
     if place[0] is None or place[1] is None:
-        raise UsageError(f"--at {at!r}: it must be PARTITION:OFFSET, for example 0:17")
+        raise UsageError(f"--at {at!r}: must be PARTITION:OFFSET, for example 0:17")
     return place[0], place[1]
 
 

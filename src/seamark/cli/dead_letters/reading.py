@@ -104,7 +104,7 @@ def letters(
         left -= done
         reader.pause(done)
         if time.monotonic() > deadline:
-            raise ReadStopped(f"nothing came of {min(left)} for {_IDLE_S:.0f} s")
+            raise ReadStopped(f"nothing was received from {min(left)} for {_IDLE_S:.0f} s")
     unreadable.tell()
 
 

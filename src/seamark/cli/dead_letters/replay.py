@@ -110,8 +110,8 @@ def _check_members(admin: Admin, group: str, *, most: int) -> None:
     members = len(described[group].members)
     if members > most:
         raise GroupInUse(
-            f"group {group!r}, which remembers what was put back, has {counted(members - most, 'other member')}. "
-            "Another replay is running, or was killed less than a session timeout (45 s) ago. Nothing was put back; "
+            f"group {group!r}, which keeps track of replays, has {counted(members - most, 'other member')}. "
+            "Another replay is running, or was killed less than a session timeout (45 s) ago. Nothing was replayed; "
             "run one replay at a time"
         )
 
@@ -151,15 +151,15 @@ def _choose(plan: Plan, letter: Letter, wanted: Wanted, to: str | None, limit: i
     if letter.provenance is None:
         return "not written as a dead letter by Seamark"
     if not wanted.has(letter, letter.provenance):
-        return "left out by a filter"
+        return "excluded by a filter"
     if limit and len(plan.chosen) >= limit:
         return "beyond --limit"
     try:
         chosen = replay(letter.record.headers, to=to, max_replays=max_replays)
     except NotReplayable:
-        return f"put back {counted(letter.provenance.replays, 'time')} already; --max-replays allows more"
+        return f"replayed {counted(letter.provenance.replays, 'time')} already; --max-replays allows more"
     if chosen.topic == letter.record.topic:
-        raise UsageError(f"{chosen.topic!r} is the dead-letter topic itself: letters would go round in circles")
+        raise UsageError(f"{chosen.topic!r} is the dead-letter topic itself: the record would come back to it")
     plan.chosen.append((letter, chosen))
     return None
 
@@ -169,8 +169,8 @@ def check_memory(plan: Plan, limit: int = done_ahead.DEFAULT_LENGTH) -> None:
     for partition, (base, done) in _memory(plan, [letter for letter, _ in plan.chosen]).items():
         if done_ahead.encode(base, done, limit).dropped:
             raise UsageError(
-                f"what was put back of {partition} would be too scattered to be remembered: "
-                "put back fewer at once with --limit, or with a wider filter"
+                f"the replayed offsets of {partition} are too scattered to be recorded: "
+                "replay fewer at once with --limit, or use a wider filter"
             )
 
 
@@ -179,7 +179,7 @@ def apply_plan(
 ) -> int:
     """Put the letters back and remember it in ``group``, of which ``member`` is the only one; how many were.
 
-    ``on_chunk`` is told how many were put back so far, and whether all of them are remembered.
+    ``on_chunk`` is called with how many were put back so far, and whether all of them are remembered.
     """
     done: list[Letter] = []
     for start in range(0, len(plan.chosen), _CHUNK):
@@ -219,8 +219,8 @@ def _remember(member: Consumer, plan: Plan, done: Sequence[Letter], group: str) 
         member.commit(memory)
     except SeamarkError as error:
         raise NotRemembered(
-            f"{counted(len(done), 'record')} put back, but the commit to group {group!r} that remembers the last of "
-            f"them was refused: {error}. The next replay puts back again what the group does not remember"
+            f"{counted(len(done), 'record')} replayed, but the commit to group {group!r} that records the last of "
+            f"them was refused: {error}. The next replay repeats what the group has not recorded"
         ) from error
 
 

@@ -41,7 +41,7 @@ _Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="T[:0,1]",
-        help="Only this topic, or these partitions of it; default: all that the group has committed.",
+        help="Only this topic, or these partitions of it; default: all with a committed offset.",
         autocompletion=topic_names,
     ),
 ]
@@ -53,10 +53,10 @@ _To = Annotated[
         help="earliest, latest, offset:N, time:ISO, ago:1h, shift:-10, group:G, file:F or lake:ISO.",
     ),
 ]
-_Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake of --to lake:ISO.")]
-_Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of to the screen.")]
-_Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group, whatever group the file names.")]
-_All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
+_Lake = Annotated[str, typer.Option("--lake", metavar="DIR", help="The offsets lake for --to lake:ISO.")]
+_Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Write to this file instead of standard output.")]
+_Into = Annotated[str, typer.Option("--group", metavar="GROUP", help="Set this group instead of the one in the file.")]
+_All = Annotated[bool, typer.Option("--all", help="All groups of the cluster.")]
 
 
 def add_to(groups: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def reset(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Set groups to other offsets; shown first.
+    """Reset the offsets of groups, after a dry run.
 
     Nothing is changed without --apply. Without --to, the plan in --plan FILE is shown or applied.
 
@@ -97,9 +97,9 @@ def reset(
 
     if not to:
         if names or topic or not plan:
-            raise UsageError("say where to with --to, or give --plan FILE of a plan made before")
+            raise UsageError("--to is required, or --plan FILE of an existing plan")
         if clamp:
-            raise UsageError("--clamp goes with --to: a plan that was made before is applied as it is")
+            raise UsageError("--clamp needs --to: an existing plan is applied as it is")
         carry_file = apply_file if apply else show_file
         with Admin(client_config(bootstrap, config, option)) as admin:
             carry_file(admin, Path(plan), form=chosen_form(as_json), allow_outside_log=outside)
@@ -112,7 +112,7 @@ def reset(
         from seamark.cli.audit.lake import offsets_in_lake, state_to_go_there
 
         if not lake:
-            raise UsageError("--to lake:ISO needs the lake: give its directory with --lake")
+            raise UsageError("--to lake:ISO needs --lake DIR")
         remembered = offsets_in_lake(lake, target.number, names)
     with Admin(client_config(bootstrap, config, option)) as admin:
         chosen = _chosen(admin, topic)
@@ -182,14 +182,14 @@ def _aims(
     wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
     for name, partitions in asked.items():
         if not partitions:
-            why = next(iter(_absent(admin, [name])), f"group {name!r} has committed nothing")
-            raise UsageError(f"{why}; to set offsets all the same, name what to set with --topic")
+            why = next(iter(_absent(admin, [name])), f"group {name!r} has no committed offsets")
+            raise UsageError(f"{why}; use --topic to choose what to set")
         found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
         if found.refused and not found.wanted:
             partition, reason = next(iter(found.refused.items()))
             raise SeamarkError(f"group {name!r} cannot be set: {partition}: {reason}")
         for partition, reason in found.refused.items():
-            say(f"seamark: {partition} of group {name!r} is left as it is: {reason}")
+            say(f"seamark: {partition} of group {name!r} is left unchanged: {reason}")
         wanted[name] = found.wanted
         for partition, remark in found.remarks.items():
             say(f"seamark: {partition} of group {name!r}: {remark}")
@@ -197,7 +197,7 @@ def _aims(
 
 
 def undo(
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The file of a plan that was applied.")],
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The file of an applied plan.")],
     apply: Apply = False,
     clamp: Clamp = False,
     outside: AllowOutsideLog = False,
@@ -206,9 +206,9 @@ def undo(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Take an applied plan back.
+    """Undo an applied plan.
 
-    It is refused if somebody moved its offsets since.
+    Refused if another client has moved the offsets since.
     """
     from seamark.client import Admin
 
@@ -235,14 +235,14 @@ def delete(
 ) -> None:
     """Delete groups with their offsets.
 
-    Export them first if they may be wanted again.
+    Export them first if you may need them again.
     """
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
         if apply:
             deleted = admin.delete_groups(names)
-            done = [f"group {name!r} is deleted" for name in deleted]
+            done = [f"group {name!r} deleted" for name in deleted]
             complaints = [absent_sentence(admin, name, error) for name, error in sorted(deleted.errors.items())]
         else:
             done, complaints = _would_be_deleted(admin, names)
@@ -296,7 +296,7 @@ def export(
 ) -> None:
     """Write the offsets of groups to a file.
 
-    JSON, or CSV as Kafka's tool has it; import reads both.
+    JSON, or CSV as in Kafka's tool; import reads both.
     """
     from seamark.client import Admin
     from seamark.monitor.offset_file import offsets_csv, offsets_json
@@ -320,7 +320,7 @@ def export(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON or CSV, as export writes it.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON or CSV, as written by export.")],
     group: _Into = "",
     plan: PlanFile = "",
     apply: Apply = False,
@@ -331,7 +331,7 @@ def import_(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Set groups to the offsets of a file; shown first.
+    """Set groups to the offsets in a file, after a dry run.
 
     Nothing is changed without --apply.
     """
@@ -342,10 +342,10 @@ def import_(
     found = read_offsets(Path(file))
     if group:
         if len(found) > 1:
-            raise UsageError(f"{file} has {counted(len(found), 'group')}: --group can rename only one")
+            raise UsageError(f"{file} has {counted(len(found), 'group')}: --group works with one group only")
         found = {group: next(iter(found.values()))}
     if ANY_GROUP in found:
-        raise UsageError(f"{file} names no group: say which with --group")
+        raise UsageError(f"{file} contains no group name: give --group")
     with Admin(client_config(bootstrap, config, option)) as admin:
         state = read_state(admin, {name: list(offsets) for name, offsets in found.items()})
         made = make_plan(

@@ -10,7 +10,7 @@ from seamark.cli.groups import view as groups_view_commands
 
 def add_to(app: typer.Typer) -> None:
     groups = typer.Typer(
-        name="groups", help="Look at consumer groups, and move their offsets safely.", no_args_is_help=True
+        name="groups", help="Inspect consumer groups and reset their offsets safely.", no_args_is_help=True
     )
     groups_view_commands.add_to(groups)
     groups_change_commands.add_to(groups)

@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     # A row with the seconds until it has caught up, and its status.
     _Row = tuple[LagRow, float | None, str | None]
 
-_Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
-_Every = Annotated[str, typer.Option("--every", metavar="5s", help="How often to look with --watch.")]
+_Watch = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
+_Every = Annotated[str, typer.Option("--every", metavar="5s", help="Refresh interval with --watch.")]
 _FailOver = Annotated[
     str | None,
     typer.Option(
-        "--fail-over", metavar="10m|1000", help="End with code 3 if a group is further behind, or has lost records."
+        "--fail-over", metavar="10m|1000", help="Exit with code 3 if a group is further behind, or has lost records."
     ),
 ]
-_Partitions = Annotated[bool, typer.Option("--partitions", help="A row per partition instead of per topic.")]
+_Partitions = Annotated[bool, typer.Option("--partitions", help="One row per partition instead of per topic.")]
 _Reset = Annotated[
     str,
     typer.Option(
         "--reset",
         metavar="earliest|latest",
-        help="Count the lag of a partition without a commit from there; default: unknown, earliest with --fail-over.",
+        help="Where the lag of a partition without a commit starts; default: unknown, or earliest with --fail-over.",
     ),
 ]
 
@@ -84,13 +84,13 @@ def lag(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """How far behind groups are, in records and in time.
+    """Show how far groups are behind, in records and time.
 
     \b
     Examples:
       seamark lag
       seamark lag billing --partitions --watch
-      seamark lag billing --fail-over 10m   # code 3 if more than 10 minutes behind
+      seamark lag billing --fail-over 10m   # exit code 3 if over 10 minutes behind
     """
     from seamark.client import Admin
     from seamark.monitor.group_ages import GroupAges
@@ -206,7 +206,7 @@ def _over(row: LagRow, limit: tuple[int | None, float | None] | None) -> Iterato
 def _not_judged(found: Scan) -> list[str]:
     """Groups of which nobody knows whether they are within the limit."""
     return [
-        f"group {view.group_id!r} cannot be checked: {view.partitions_unknown} of its partitions do not answer"
+        f"group {view.group_id!r} cannot be checked: {view.partitions_unknown} of its partitions could not be read"
         for view in found.groups
         if view.partitions_unknown and not view.error
     ]

@@ -23,17 +23,15 @@ from seamark.errors import SeamarkError, UsageError
 if TYPE_CHECKING:
     from seamark.monitor.scan import GroupView, PartitionView
 
-_All = Annotated[bool, typer.Option("--all", help="Every group of the cluster.")]
+_All = Annotated[bool, typer.Option("--all", help="All groups of the cluster.")]
 _State = Annotated[
     list[str], typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated.")
 ]
 _Type = Annotated[
     list[str], typer.Option("--type", metavar="TYPE", help="Only groups of this type, such as classic or consumer.")
 ]
-_More = Annotated[
-    bool, typer.Option("--more", help="Also state, assignor, log start, and how many records are done ahead.")
-]
-_Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="What to sort by.")]
+_More = Annotated[bool, typer.Option("--more", help="Also show state, assignor, log start and records done ahead.")]
+_Sort = Annotated[str, typer.Option("--sort", metavar="name|state|lag|members", help="Sort order.")]
 
 _LIST = (
     Column("GROUP", "group", may_shrink=True),
@@ -93,7 +91,7 @@ def list_groups(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Every group with its state and lag."""
+    """List groups with state and lag."""
     from seamark.client import Admin
     from seamark.monitor.lag_report import group_remark
     from seamark.monitor.scan import scan
@@ -145,7 +143,7 @@ def describe(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Partitions of groups: committed offset, log end, lag and owner."""
+    """Show partitions of groups: committed offset, log end, lag, owner."""
     from seamark.client import Admin
     from seamark.monitor.scan import scan
 
@@ -163,7 +161,7 @@ def describe(
         write_lags(columns, rows, parts, _describe_notes(found.groups), form)
     for view in found.groups:
         if not view.partitions and not view.error:
-            say(f"group {view.group_id!r} has committed nothing and is assigned nothing")
+            say(f"group {view.group_id!r} has no committed offsets and no assigned partitions")
     for complaint in complaints:
         say(f"seamark: {complaint}")
     if complaints:
@@ -220,7 +218,7 @@ def members(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Who is in a group and reads what."""
+    """Show the members of groups and their partitions."""
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:

@@ -41,18 +41,20 @@ if TYPE_CHECKING:
     from seamark.moves import MoveFile, Side
 
 _Groups = Annotated[list[str], typer.Option("--group", metavar="GROUP", help="This group; may be repeated.")]
-_All = Annotated[bool, typer.Option("--all", help="Every group that the source has offsets of.")]
+_All = Annotated[bool, typer.Option("--all", help="All groups that have offsets on the source.")]
 _Pattern = Annotated[
-    str, typer.Option("--pattern", metavar="REGEX", help="Groups whose whole name matches this expression.")
+    str, typer.Option("--pattern", metavar="REGEX", help="Groups whose full name matches this regular expression.")
 ]
 _ToGroup = Annotated[
-    str, typer.Option("--to-group", metavar="NAME", help="The name on the target; {group} stands for the old one.")
+    str, typer.Option("--to-group", metavar="NAME", help="Group name on the target; {group} stands for the old name.")
 ]
 _Topics = Annotated[list[str], typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")]
 _Overlap = Annotated[
-    str, typer.Option("--overlap", metavar="DURATION", help="How far to go back where offsets are found by time.")
+    str, typer.Option("--overlap", metavar="DURATION", help="Safety margin when offsets are matched by time.")
 ]
-_KeepLarger = Annotated[bool, typer.Option("--keep-larger", help="Leave offsets alone that are further on the target.")]
+_KeepLarger = Annotated[
+    bool, typer.Option("--keep-larger", help="Keep offsets of the target that are ahead of the source.")
+]
 _OVERLAP = "1m"
 _NO_OVERLAP = ""
 # What was read of the source so recently is not read again before it is used; it is read back afterwards in any case.
@@ -88,9 +90,9 @@ def zookeeper_to_kafka(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Move offsets of old consumers into Kafka.
+    """Move committed offsets from ZooKeeper to Kafka.
 
-    From ZooKeeper into the cluster that they read from.
+    The target is the cluster that the consumers read from.
     """
     given = Connections(bootstrap, config, option, zookeeper, zookeeper_config=zookeeper_config)
     move = _Asked("zookeeper-to-kafka", group, everything, pattern, to_group, topic, keep_larger, active, outside)
@@ -120,7 +122,7 @@ def kafka_to_zookeeper(
 ) -> None:
     """Move committed offsets from Kafka to ZooKeeper.
 
-    Metadata and leader epochs have no place there.
+    Metadata and leader epochs are dropped: ZooKeeper cannot store them.
     """
     given = Connections(bootstrap, config, option, zookeeper, zookeeper_config=zookeeper_config)
     move = _Asked("kafka-to-zookeeper", group, everything, pattern, to_group, topic, keep_larger, active, outside)
@@ -146,9 +148,9 @@ def group_to_group(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Copy offsets to groups of other names.
+    """Copy offsets to groups with other names.
 
-    Both are in the same cluster.
+    Source and target are in the same cluster.
     """
     given = Connections(bootstrap, config, option)
     move = _Asked("group-to-group", group, everything, pattern, to_group, topic, keep_larger, active, outside)
@@ -180,7 +182,7 @@ def cluster_to_cluster(
 ) -> None:
     """Move offsets to another cluster.
 
-    The same numbers where the logs are equal, else by the time of records.
+    Offsets are kept if the logs are equal, and otherwise matched by record time.
     """
     given = Connections(bootstrap, config, option, "", to_bootstrap, to_config, to_option)
     move = _Asked(
@@ -211,7 +213,7 @@ class _Asked:
         from seamark.moves import Choices, Kind, check_names
 
         if sum((bool(groups), everything, bool(pattern))) != 1:
-            raise UsageError("say which groups: --group NAME, --pattern REGEX or --all, one of them")
+            raise UsageError("exactly one of --group NAME, --pattern REGEX and --all is required")
         try:
             self._pattern = re.compile(pattern)
         except re.error as error:
@@ -244,11 +246,11 @@ def _carry_out(
     path = Path(plan_file or time.strftime("seamark-move-%Y%m%dT%H%M%S.jsonl", time.gmtime()))
     active = asked.choices.allow_active_source
     if resume and not (plan_file and is_to_apply):
-        raise UsageError("--resume goes with --plan FILE --apply: the plan of the move that was begun")
+        raise UsageError("--resume needs --plan FILE --apply, with the plan of the interrupted move")
     if is_to_apply and plan_file and path.exists():
         found = open_move(path)
         if found.header.kind is not asked.kind:
-            raise BadPlan(path, f"the plan of a move {found.header.kind}, not {asked.kind}: choose another name")
+            raise BadPlan(path, f"this plan is for {found.header.kind}, not {asked.kind}: choose another file name")
         with opened(asked.kind, given, found.header) as (source, target):
             apply_move(found, source, target, resume, partial, active, asked.allow_outside_log, form)
         return
@@ -262,10 +264,10 @@ def _carry_out(
             apply_move(made, source, target, False, partial, active, outside, form, is_fresh=is_fresh)
             return
         show_plan(made, form)
-    written = f"the plan is in {path}" if plan_file else "--plan FILE keeps the plan"
+    written = f"the plan is in {path}" if plan_file else "--plan FILE saves the plan"
     say(plan_sentence(made, partial=partial))
     if made.totals.groups and made.totals.groups_with_problems == made.totals.groups and not partial:
-        say("dry run, nothing was changed: as things stand no group would be moved")
+        say("dry run, nothing was changed: no group would be moved")
         raise typer.Exit(1)
     say(f"dry run, nothing was changed: {written}, --apply makes the move")
 

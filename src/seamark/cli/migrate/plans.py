@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from seamark.moves import GroupOutcome, MoveFile, Mover, Returner, Side, Verified
 
 Partial = Annotated[
-    bool, typer.Option("--partial", help="Move what can be moved of groups that have problems with some offsets.")
+    bool, typer.Option("--partial", help="For groups with problems, move the offsets that can be moved.")
 ]
 Active = Annotated[
-    bool, typer.Option("--allow-active-source", help="Move groups whose consumers run: what they commit later is lost.")
+    bool,
+    typer.Option(
+        "--allow-active-source", help="Copy from groups with running consumers; their later commits are not copied."
+    ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with a move that was begun.")]
-_Plan = Annotated[str, typer.Argument(metavar="PLAN", help="The file of a move's plan.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted move.")]
+_Plan = Annotated[str, typer.Argument(metavar="PLAN", help="The plan file of a move.")]
 
 
 def add_to(migrate: typer.Typer) -> None:
@@ -50,7 +53,7 @@ def add_to(migrate: typer.Typer) -> None:
 
 
 def show(plan: _Plan, as_json: Json = False) -> None:
-    """Show a plan that was made before."""
+    """Show the plan of a move."""
     from seamark.moves import open_move
 
     found = open_move(Path(plan))
@@ -75,9 +78,9 @@ def apply_plan(
     to_option: ToOptions = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Make the move of a plan.
+    """Apply the plan of a move.
 
-    A move that was interrupted goes on where it was.
+    An interrupted move continues where it stopped.
     """
     from seamark.moves import open_move
 
@@ -99,7 +102,7 @@ def verify(
     to_option: ToOptions = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Read both sides back, and compare with the plan."""
+    """Read both sides and compare them with the plan."""
     from seamark.moves import open_move
     from seamark.moves import verify as verified
 
@@ -135,27 +138,27 @@ def rollback(
     to_option: ToOptions = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Give the target its old offsets again.
+    """Restore the old offsets of the target.
 
-    Wherever nobody moved them since.
+    Offsets that another client has moved since are left unchanged.
     """
     from seamark.moves import Journal, MoveIncomplete, Returner, open_move
 
     found = open_move(Path(plan))
     if not found.journal_path.exists():
-        raise UsageError(f"{plan} was never applied: there is no {found.journal_path.name} beside it")
+        raise UsageError(f"{plan} was never applied: {found.journal_path.name} does not exist")
     given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     with (
         opened(found.header.kind, given, found.header) as (_, target),
         Journal(found, now_ms=now_ms()) as journal,
     ):
         work = Returner(found, target, journal, now_ms, dry_run=not apply, allow_outside_log=outside)
-        _show_work(work, "going back", chosen_form(as_json))
+        _show_work(work, "rolling back", chosen_form(as_json))
     summary = work.summary
     if summary.left:
-        raise MoveIncomplete(summary.left, summary.groups, "not back" if apply else "would not go back")
+        raise MoveIncomplete(summary.left, summary.groups, "not back" if apply else "would not be rolled back")
     if not apply:
-        say(f"dry run, nothing was changed: {counted(summary.groups, 'group')} would go back, --apply does it")
+        say(f"dry run, nothing was changed: {counted(summary.groups, 'group')} would be rolled back, --apply does it")
         return
     say(f"{counted(summary.groups, 'group')} back, {counted(summary.offsets, 'offset')} set and read back")
 
@@ -195,7 +198,7 @@ def apply_move(
         raise MoveIncomplete(summary.left, summary.groups, "not moved")
     again = f" ({moved} before)" if moved else ""
     done = f"{counted(summary.groups, 'group')} moved{again}, {counted(summary.offsets, 'offset')} set and read back"
-    say(f"{done}; seamark migrate rollback {plan.path} takes it back")
+    say(f"{done}; seamark migrate rollback {plan.path} undoes it")
 
 
 def _show_work(work: Mover | Returner, what: str, form: Form) -> None:

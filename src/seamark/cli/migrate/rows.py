@@ -70,7 +70,7 @@ def plan_sentence(plan: MoveFile, *, partial: bool) -> str:
     totals = plan.totals
     text = f"{counted(totals.groups, 'group')} with {counted(totals.offsets, 'offset')}, {totals.changes} to change"
     if totals.groups_with_problems:
-        held = "be moved as far as possible" if partial else "be held back, --partial moves what can be"
+        held = "be moved in part" if partial else "be held back (--partial moves what can be moved)"
         text += f"; {totals.groups_with_problems} of them with problems would {held}"
     return text
 

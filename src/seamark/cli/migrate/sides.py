@@ -26,10 +26,14 @@ Zookeeper = Annotated[
 ]
 ZookeeperConfig = Annotated[
     str,
-    typer.Option("--zookeeper-config", metavar="FILE", help="ZooKeeper's TLS and SASL, as Kafka's own tools read it."),
+    typer.Option(
+        "--zookeeper-config",
+        metavar="FILE",
+        help="TLS and SASL settings for ZooKeeper, in the format of Kafka's tools.",
+    ),
 ]
 ToBootstrap = Annotated[
-    str, typer.Option("--to-bootstrap", metavar="HOST:PORT", help="The target cluster's address or list.")
+    str, typer.Option("--to-bootstrap", metavar="HOST:PORT", help="Bootstrap servers of the target cluster.")
 ]
 ToConfigFile = Annotated[str, typer.Option("--to-config", metavar="FILE", help="Client properties for the target.")]
 ToOptions = Annotated[
@@ -70,7 +74,7 @@ def opened(kind: Kind, given: Connections, planned: MoveHeader | None = None) ->
             yield source, source
         else:
             if not (given.to_bootstrap or given.to_config_file or given.to_options or there):
-                raise UsageError("no target cluster was named: give --to-bootstrap HOST:PORT")
+                raise UsageError("no target cluster given: use --to-bootstrap HOST:PORT")
             yield source, _kafka(open_things, given.to_bootstrap, given.to_config_file, given.to_options, there)
 
 
@@ -82,7 +86,7 @@ def _zookeeper(open_things: ExitStack, address: str, config_file: str) -> Side:
     from seamark.zookeeper.security import from_properties
 
     if not address:
-        raise UsageError("no ZooKeeper was named: give --zookeeper HOST:PORT[/PATH] or set SEAMARK_ZOOKEEPER")
+        raise UsageError("no ZooKeeper given: use --zookeeper HOST:PORT[/PATH] or set SEAMARK_ZOOKEEPER")
     security = from_properties(read_properties(Path(config_file), "--zookeeper-config") if config_file else {})
     # A password has no place among arguments, which every process can see.
     if digest := os.environ.get("SEAMARK_ZOOKEEPER_DIGEST"):
@@ -122,7 +126,7 @@ def aiming_of(kind: Kind, source: Side, target: Side, *, overlap_ms: int, allow_
         assert logs.admin is not None
         return SameLogs(ClusterLogs(logs.admin, logs.store.name), allow_outside_log=allow_outside_log)
     if source.cluster_id == target.cluster_id:
-        raise UsageError("both addresses lead to the same cluster: seamark migrate group-to-group is for that")
+        raise UsageError("both addresses are of the same cluster: use seamark migrate group-to-group")
     assert source.admin is not None
     assert target.admin is not None
     assert source.consumer is not None

@@ -20,12 +20,10 @@ Bootstrap = Annotated[
         "--bootstrap",
         envvar="SEAMARK_BOOTSTRAP",
         metavar="HOST:PORT",
-        help="The cluster's address; several with commas between.",
+        help="Bootstrap servers of the cluster, separated by commas.",
     ),
 ]
-ConfigFile = Annotated[
-    str, typer.Option("--config", metavar="FILE", help="Client properties, as Kafka's own tools read them.")
-]
+ConfigFile = Annotated[str, typer.Option("--config", metavar="FILE", help="A Kafka client properties file.")]
 Options = Annotated[
     list[str], typer.Option("-o", "--option", metavar="KEY=VALUE", help="A client property; may be repeated.")
 ]
@@ -39,12 +37,12 @@ def client_config(bootstrap: str, config_file: str, options: Iterable[str]) -> d
     for text in options:
         key, mark, value = text.partition("=")
         if not mark or not key.strip():
-            raise UsageError("-o: it must be KEY=VALUE")
+            raise UsageError("-o must be KEY=VALUE")
         config[key.strip()] = value
     if bootstrap:
         config["bootstrap.servers"] = bootstrap
     if not config.get("bootstrap.servers"):
-        raise UsageError("no cluster was named: give --bootstrap HOST:PORT or set SEAMARK_BOOTSTRAP")
+        raise UsageError("no cluster given: use --bootstrap HOST:PORT or set SEAMARK_BOOTSTRAP")
     # A person waits; who needs longer says so.
     config.setdefault("default.api.timeout.ms", "15000")
     return config
@@ -55,9 +53,9 @@ def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"{option} {path}: there is no such file") from None
+        raise UsageError(f"{option} {path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{option} {path}: it cannot be read ({error.__class__.__name__})") from None
+        raise UsageError(f"{option} {path}: cannot be read ({error.__class__.__name__})") from None
     found: dict[str, str] = {}
     pending = ""
     lines = text.splitlines()
@@ -73,7 +71,7 @@ def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
                 continue
         ends = [at for at in (line.find("="), line.find(":")) if at > 0]
         if not ends:
-            raise UsageError(f"{option} {path}, line {number}: it must be KEY=VALUE")
+            raise UsageError(f"{option} {path}, line {number}: must be KEY=VALUE")
         key, value = line[: min(ends)].strip(), line[min(ends) + 1 :].strip()
         found[key] = value.replace("\\\\", "\\")
     return found

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from seamark.plans import Applied, ClusterState, Plan
     from seamark.plans.plan import Wanted
 
-PlanFile = Annotated[str, typer.Option("--plan", metavar="FILE", help="Write the plan there.")]
+PlanFile = Annotated[str, typer.Option("--plan", metavar="FILE", help="Save the plan in this file.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Make the changes; without it nothing is changed.")]
 Clamp = Annotated[
-    bool, typer.Option("--clamp", help="Where an offset is outside the log, use the log's nearest end instead.")
+    bool, typer.Option("--clamp", help="Replace an offset outside the log by the nearest end of the log.")
 ]
 AllowOutsideLog = Annotated[
-    bool, typer.Option("--allow-outside-log", help="Set offsets outside the log as they are, too.")
+    bool, typer.Option("--allow-outside-log", help="Also set offsets that are outside the log.")
 ]
 _REMEDY = "--clamp uses the nearest end of the log instead, --allow-outside-log sets the offset as it is"
 _REMEDY_OF_A_FILE = (
-    "make the plan again with --clamp to use the nearest end of the log instead, "
+    "make a new plan with --clamp to use the nearest end of the log instead, "
     "or give --allow-outside-log to set the offset as it is"
 )
 
@@ -77,7 +77,7 @@ def make_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str, cl
 
 def check_words(clamp: bool, outside: bool) -> None:
     if clamp and outside:
-        raise UsageError("--clamp and --allow-outside-log contradict each other: give one of them")
+        raise UsageError("--clamp and --allow-outside-log cannot be combined")
 
 
 def carry_out(
@@ -89,7 +89,7 @@ def carry_out(
     is_to_apply: bool,
     form: Form,
     allow_outside_log: bool = False,
-    keep_hint: str = "--plan FILE keeps the plan",
+    keep_hint: str = "--plan FILE saves the plan",
 ) -> None:
     """Show the plan, or apply it; what is not about rows goes to standard error. PlanIncomplete if some failed.
 
@@ -104,7 +104,7 @@ def carry_out(
     if not len(plan):
         if form != "table":
             write_rows(_SHOWN, [], form)
-        say("nothing to change: the offsets are as wanted")
+        say("nothing to change: the offsets have the wanted values")
         return
     if is_to_apply:
         try:
@@ -160,7 +160,7 @@ def show(
     problems = list(found.problems)
     if stale := [row for row in found.rows if row.standing is Standing.STALE]:
         moved = some([f"{row.partition} of group {row.group!r}: {row.problem}" for row in stale])
-        problems.append(f"the plan is stale, make it again: {moved}")
+        problems.append(f"the plan is stale: {moved}; make a new one")
     if outside := [row.problem for row in found.rows if row.problem and row.standing is not Standing.STALE]:
         problems.append(f"{some(outside)}; {remedy}")
     for problem in problems:
@@ -169,7 +169,7 @@ def show(
         say(f"dry run, nothing was changed{': ' if written else ''}{written}")
         raise typer.Exit(1)
     if all(row.standing is Standing.DONE for row in found.rows):
-        say("nothing to change: the offsets are as the plan wants them")
+        say("nothing to change: the offsets have the planned values")
         return
     next_steps = ", ".join(filter(None, [written or hint, "--apply makes the changes"]))
     say(f"dry run, nothing was changed: {next_steps}")
@@ -186,7 +186,7 @@ def apply_file(
     if made_as is not None:
         others = {each.group for each in plan.groups} - {each.group for each in made_as.groups}
         if plan.made_by != made_as.made_by or (others and made_as.groups):
-            raise BadPlan(path, f"made by {plan.made_by!r} ({plan.why}), not for what was asked: choose another name")
+            raise BadPlan(path, f"made by {plan.made_by!r} ({plan.why}), for another change: choose another file name")
     try:
         applied = apply(admin, plan, undo_path=undo_path_of(path), allow_outside_log=allow_outside_log)
     except OutsideLog as refused:
@@ -195,8 +195,8 @@ def apply_file(
     applied.raise_if_incomplete()
     already = applied.count(ALREADY)
     done = f"{number_text(applied.count(CHANGED))} changed and verified"
-    done += f", {number_text(already)} done already" if already else ""
-    say(f"{done}; take it back with: seamark groups undo {path}")
+    done += f", {number_text(already)} already done" if already else ""
+    say(f"{done}; undo with: seamark groups undo {path}")
 
 
 def take_back(admin: Admin, path: Path, *, is_to_apply: bool, form: Form, clamp: bool, allow_outside_log: bool) -> None:

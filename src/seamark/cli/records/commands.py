@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from seamark.client.errors import CorruptRecords
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=topic_names)]
-_As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="What the input is.")]
-_File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read from there instead of standard input.")]
+_As = Annotated[str, typer.Option("--as", metavar="lines|json|csv", help="Input format.")]
+_File = Annotated[str, typer.Option("--file", metavar="FILE", help="Read this file instead of standard input.")]
 _KeyEnds = Annotated[
     str,
     typer.Option("--key-ends", metavar="TEXT", help="With --as lines: the text between key and value, such as : or ;."),
 ]
 _Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of this group, and commit.")]
 _From = Annotated[
-    str, typer.Option("--from", metavar="WHERE", help="Where to begin: earliest, latest, offset:N, time:ISO or ago:1h.")
+    str, typer.Option("--from", metavar="WHERE", help="Where to start: earliest, latest, offset:N, time:ISO or ago:1h.")
 ]
 _Partition = Annotated[
     list[int], typer.Option("--partition", metavar="N", help="Only this partition; may be repeated.")
 ]
-_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Stop after so many records; 0: no limit.")]
-_Follow = Annotated[bool, typer.Option("--follow", help="Wait for more at the end, until Ctrl-C.")]
+_Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of records; 0 for no limit.")]
+_Follow = Annotated[bool, typer.Option("--follow", help="Wait for new records, until Ctrl-C.")]
 _Key = Annotated[str, typer.Option("--key", metavar="REGEX", help="Only records whose key matches.")]
 _Value = Annotated[str, typer.Option("--value", metavar="REGEX", help="Only records whose value matches.")]
 _SkipUnreadable = Annotated[
     bool,
-    typer.Option("--skip-unreadable", help="Go on behind a batch that cannot be read, and say what was skipped."),
+    typer.Option("--skip-unreadable", help="Skip batches that cannot be read, and report them."),
 ]
 # After so many records it is asked whether all were stored: a large input ends soon after a refusal.
 _FLUSHED_EVERY = 10_000
@@ -70,10 +70,10 @@ def produce(
 ) -> None:
     """Write records from lines, JSON or CSV.
 
-    CSV begins with the names of its columns: value, and key if there are keys. JSON is an object per line: value
+    CSV starts with a header: value, and key if there are keys. JSON is one object per line: value
     (null for a tombstone), key, headers, partition, timestamp_ms.
 
-    A topic that does not exist is waited for, for 15 seconds (-o max.block.ms=… to change that): many clusters create
+    If the topic does not exist, the command waits for 15 seconds (-o max.block.ms=… changes that): many clusters create
     it when it is first written to.
 
     \b
@@ -113,14 +113,14 @@ def produce(
 def _opened(file: str) -> Any:
     if not file:
         if sys.stdin.isatty():
-            say("each line is a record; Ctrl-D ends")
+            say("enter one record per line; Ctrl-D ends the input")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
         return sys.stdin
     try:
         return open(file, encoding="utf-8-sig", newline="")  # noqa: PTH123 - closed by the caller's with
     except OSError as error:
-        raise UsageError(f"--file {file}: it cannot be read ({error.strerror})") from None
+        raise UsageError(f"--file {file}: cannot be read ({error.strerror})") from None
 
 
 def consume(
@@ -138,10 +138,10 @@ def consume(
     option: Options = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Read records, those there are or those to come.
+    """Read records.
 
-    Without --follow it ends at what was the end when it began. A batch that is damaged, or that would take too much
-    memory, stops it; --skip-unreadable goes on behind.
+    Without --follow it stops at what was the end of the log when it started. A batch that is damaged, or that would
+    take too much memory, stops it; --skip-unreadable skips the batch.
 
     \b
     Examples:
@@ -153,13 +153,13 @@ def consume(
     from seamark.client import Consumer, TopicPartition
 
     if limit < 0:
-        raise UsageError(f"--limit {limit}: it is a number of records from 1 on, or 0 for all")
+        raise UsageError(f"--limit {limit}: must be >= 0 (0 for no limit)")
     wanted = _pattern("--key", key), _pattern("--value", value)
     settings: dict[str, Any] = client_config(bootstrap, config, option)
     settings.setdefault("auto.offset.reset", "latest" if start == "latest" else "earliest")
     if group:
         if partition or start not in ("earliest", "latest"):
-            raise UsageError("with --group the group says where to read: leave out --partition and --from")
+            raise UsageError("--group cannot be combined with --partition or --from: the group decides what is read")
         settings["group.id"] = group
         settings["enable.auto.commit"] = "false"
     with Consumer(settings) as consumer:

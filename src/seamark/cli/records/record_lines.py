@@ -63,7 +63,7 @@ def _plain_lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[Re
         elif key_ends:
             key, mark, value = text.partition(key_ends)
             if not mark:
-                raise UsageError(f"line {number}: there is no {key_ends!r} between key and value")
+                raise UsageError(f"line {number}: no {key_ends!r} between key and value")
             yield RecordLine(number, key.encode(), value.encode())
         else:
             yield RecordLine(number, None, text.encode())
@@ -88,14 +88,14 @@ def _fields(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=no_field_twice)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"it is not JSON ({error})") from None
+        raise UsageError(f"not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise UsageError(f'it must be an object such as {{"key": "k", "value": "v"}}, not {text.strip()[:40]}')
+        raise UsageError(f'must be an object such as {{"key": "k", "value": "v"}}, not {text.strip()[:40]}')
     for name in found:
         if name not in _FIELDS:
             raise UsageError(unknown("field", name, _FIELDS))
     if "value" not in found:
-        raise UsageError('it has no "value"; a record without one, a tombstone, is written as "value": null')
+        raise UsageError('"value" is missing; write a tombstone as "value": null')
     return found
 
 
@@ -110,7 +110,7 @@ def _bytes_of(name: str, found: Any) -> bytes | None:
     try:
         return found.encode() if isinstance(found, str) else json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{name!r} has half of a surrogate pair, which is no text") from None
+        raise UsageError(f"{name!r} contains an unpaired surrogate, which cannot be encoded") from None
 
 
 def _headers(found: Any) -> tuple[tuple[str, bytes | None], ...]:
@@ -128,7 +128,7 @@ def _number(name: str, found: Any, end: int) -> int | None:
     if found is None:
         return None
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < end:
-        raise UsageError(f"{name!r} must be a whole number from 0 on, or null, not {json.dumps(found)[:40]}")
+        raise UsageError(f"{name!r} must be an integer >= 0 or null, got {json.dumps(found)[:40]}")
     return found
 
 
@@ -140,21 +140,19 @@ def _csv_lines(source: Iterable[str]) -> Iterator[RecordLine]:
             if name not in _COLUMNS:
                 raise UsageError(f"line 1: {unknown('column', name, _COLUMNS)}")
             if columns.count(name) > 1:
-                raise UsageError(f"line 1: column {name!r} is there twice")
+                raise UsageError(f"line 1: column {name!r} appears twice")
         if "value" not in columns:
-            raise UsageError("line 1: a CSV file begins with the names of its columns, and one of them must be value")
+            raise UsageError("line 1: the header of a CSV file must contain the column value")
         for row in reader:
             if not row:
                 continue
             if len(row) != len(columns):
-                raise UsageError(
-                    f"line {reader.line_num}: it has {len(row)} fields, the first line names {len(columns)}"
-                )
+                raise UsageError(f"line {reader.line_num}: {len(row)} fields, but the header has {len(columns)}")
             fields = dict(zip(columns, row, strict=True))
             key = fields.get("key")
             yield RecordLine(reader.line_num, key.encode() if key else None, fields["value"].encode())
     except csv.Error as error:
-        raise UsageError(f"line {reader.line_num}: it is not CSV ({error})") from None
+        raise UsageError(f"line {reader.line_num}: not CSV ({error})") from None
 
 
 def json_of(found: bytes | None) -> Any:

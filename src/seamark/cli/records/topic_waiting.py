@@ -46,8 +46,8 @@ def wait_for_topic(producer: Producer, topic: str, settings: Mapping[str, str]) 
         cause = error.last_error
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise SeamarkError(
-                f"there is no topic {topic!r}, and none was created within {patience:g} s: "
-                "make it with seamark topics create"
+                f"topic {topic!r} does not exist and was not created within {patience:g} s: "
+                "create it with seamark topics create"
             ) from None
         raise
 
@@ -60,7 +60,7 @@ def flush_aloud(producer: Producer) -> None:
         producer.flush(FLUSH_SAID_AFTER_S)
     except OperationTimedOut:
         limit = producer.config.delivery_timeout_ms / 1000
-        say(f"seamark: records are not acknowledged yet; waiting up to {limit:g} s for it (-o delivery.timeout.ms)")
+        say(f"seamark: records are not acknowledged yet; waiting up to {limit:g} s (-o delivery.timeout.ms)")
         producer.flush()
 
 
@@ -69,5 +69,5 @@ def _problem(topic: str, cause: BaseException | None) -> str:
     from seamark.wire.protocol.error_codes import ErrorCode
 
     if isinstance(cause, BrokerError) and cause.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return f"there is no topic {topic!r} yet"
-    return f"topic {topic!r} cannot be written to yet ({cause or 'the cluster does not answer'})"
+        return f"topic {topic!r} does not exist yet"
+    return f"topic {topic!r} cannot be written to yet ({cause or 'the cluster does not respond'})"

@@ -53,7 +53,7 @@ def stopped_by(error: CorruptRecords, option: str) -> SeamarkError:
     """The error for a command that stops at the batch, with the options that let it go on."""
     from seamark.client.errors import RecordsTooLarge
 
-    remedy = f"Give {option} to go on without them"
+    remedy = f"Use {option} to skip them"
     if isinstance(error, RecordsTooLarge):
         remedy += f", or -o {error.setting}=N with a larger N to read them"
     return SeamarkError(

@@ -21,10 +21,10 @@ def seconds_of(text: str) -> float:
     """
     found = _PART.findall(text)
     if not found or "".join(number + unit for number, unit in found) != text:
-        raise UsageError(f"{text!r} is not a duration; write for example 30s, 10m, 1h30m or 2d")
+        raise UsageError(f"{text!r} is not a duration; examples: 30s, 10m, 1h30m, 2d")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in found)
     if math.isinf(seconds):
-        raise UsageError(f"{text[:20]}… is longer than any duration")
+        raise UsageError(f"{text[:20]}… is too long")
     return seconds
 
 
@@ -32,7 +32,7 @@ def pause_of(text: str) -> float:
     """The value of ``--every``: without a pause a cluster would be asked as fast as it answers."""
     seconds = seconds_of(text)
     if not 0 < seconds <= _LONGEST_PAUSE_S:
-        raise UsageError(f"--every {text}: it must be longer than 0 and at most 365d")
+        raise UsageError(f"--every {text}: must be greater than 0 and at most 365d")
     return seconds
 
 
@@ -75,7 +75,7 @@ def time_ms_of(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a time; write it as 2026-11-15T08:00:00Z") from None
+        raise UsageError(f"{text!r} is not a time; example: 2026-11-15T08:00:00Z") from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
     return int(found.timestamp() * 1000)

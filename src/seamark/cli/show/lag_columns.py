@@ -73,4 +73,4 @@ def _note_lines(notes: Iterable[Note]) -> Iterator[str]:
     for note in ordered[:_MOST_NOTES]:
         yield f"{note.subject}: {note.text}"
     if len(ordered) > _MOST_NOTES:
-        yield f"… and {len(ordered) - _MOST_NOTES} more such notes; --json has all of them"
+        yield f"… and {len(ordered) - _MOST_NOTES} more notes; --json has all of them"

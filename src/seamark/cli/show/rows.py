@@ -196,7 +196,7 @@ def write_file(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--out {path}: it cannot be written ({error.strerror})") from None
+        raise UsageError(f"--out {path}: cannot be written ({error.strerror})") from None
 
 
 def chosen_form(as_json: bool, as_csv: bool = False) -> Form:

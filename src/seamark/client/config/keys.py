@@ -149,7 +149,7 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
     rules: dict[str, KeyRule] = {f.name: f.metadata["rule"] for f in fields(config_class)}
     if not isinstance(config, Mapping):
         raise ConfigError("config", type(config).__name__, "must be a mapping of Kafka's configuration keys")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     written: list[tuple[str, str, Any]] = []
     for key, value in config.items():
         if not isinstance(key, str):
@@ -160,18 +160,18 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
         rule = rules.get(name)
         if rule is None:
             raise _unknown(key, rules)
-        if name in found:
+        if name in values:
             raise ConfigError(name.replace("_", "."), _safe(rule, value), "is given twice")
         if value is None:
             if not rule.is_nullable:
                 raise ConfigError(name.replace("_", "."), None, "must have a value")
-            found[name] = None
+            values[name] = None
         else:
             if isinstance(value, str) and not name.endswith("_location") and not _is_utf8(value):
                 reason = "has a character that cannot be written as UTF-8"
                 raise ConfigError(name.replace("_", "."), _safe(rule, value), reason)
-            found[name] = rule.read(name.replace("_", "."), value)
-    return found
+            values[name] = rule.read(name.replace("_", "."), value)
+    return values
 
 
 def _is_utf8(value: str) -> bool:

@@ -99,13 +99,13 @@ class RecordTaking:
     ) -> tuple[list[Record], DeserializationFailed | None]:
         """What the chunk has next, up to a record that cannot be deserialized; unsound bytes spoil it."""
         try:
-            found = chunk.take(most)
+            records = chunk.take(most)
         except DecodeError as error:
             chunk.spoil(unreadable(state.partition, chunk.offset, error, chunk.unread))
             return [], None
-        if (self._key is not None or self._value is not None) and found:
-            return self._deserialized(found, state.partition)
-        return found, None
+        if (self._key is not None or self._value is not None) and records:
+            return self._deserialized(records, state.partition)
+        return records, None
 
     def show(self, most: int) -> Taken:
         """What the next chunk has next; it stays there until ``take_shown``."""
@@ -148,12 +148,12 @@ class RecordTaking:
         return positions
 
     def _deserialized(
-        self, found: list[Record], partition: TopicPartition
+        self, records: list[Record], partition: TopicPartition
     ) -> tuple[list[Record], DeserializationFailed | None]:
         """The records with keys and values as the user wants them, up to the first that cannot be read."""
         read_key, read_value = self._key, self._value
         made: list[Record] = []
-        for raw in found:
+        for raw in records:
             key, value = raw.key, raw.value
             part = "key"
             try:

@@ -133,11 +133,11 @@ async def by_coordinator(
     """
     answers: dict[str, V | ClientError] = {}
     per_node: dict[Node, list[str]] = {}
-    for group_id, found in (await network.coordinators.find_each(groups, deadline)).items():
-        if isinstance(found, ClientError):
-            answers[group_id] = found
+    for group_id, coordinator in (await network.coordinators.find_each(groups, deadline)).items():
+        if isinstance(coordinator, ClientError):
+            answers[group_id] = coordinator
         else:
-            per_node.setdefault(found, []).append(group_id)
+            per_node.setdefault(coordinator, []).append(group_id)
 
     async def ask_one(node: Node, some: list[str]) -> dict[str, V | ClientError]:
         try:

@@ -107,8 +107,8 @@ class Avro:
         if target is None:
             subject = self._subject_of(topic, part)
             if self._text is None:
-                found = self.registry.latest(subject)
-                target = (_PREFIX.pack(MAGIC, found.schema_id), self._parse(found.schema_id)[0])
+                latest = self.registry.latest(subject)
+                target = (_PREFIX.pack(MAGIC, latest.schema_id), self._parse(latest.schema_id)[0])
             else:
                 schema_id = self.registry.schema_id(subject, self._text, register=self._register)
                 target = (_PREFIX.pack(MAGIC, schema_id), self._parsed)
@@ -122,12 +122,12 @@ class Avro:
 
     def _parse(self, schema_id: int) -> tuple[Any, Bounds]:
         """The schema with this id as fastavro wants it, and what data of it may ask for."""
-        found = self.registry.schema(schema_id)
-        if found.kind != "AVRO":
-            raise ValueError(f"schema {schema_id} is one of {found.kind[:100]}, not of Avro")
-        texts = [each.text for each in self.registry.referenced(found)]
-        made = _parsed(found.text, texts)
-        self._writers_schemas.keep(schema_id, made, sum(map(len, (found.text, *texts))))
+        registered = self.registry.schema(schema_id)
+        if registered.kind != "AVRO":
+            raise ValueError(f"schema {schema_id} is one of {registered.kind[:100]}, not of Avro")
+        texts = [each.text for each in self.registry.referenced(registered)]
+        made = _parsed(registered.text, texts)
+        self._writers_schemas.keep(schema_id, made, sum(map(len, (registered.text, *texts))))
         return made
 
     def __repr__(self) -> str:

@@ -112,19 +112,19 @@ class Bounds:
 
     def _held(self, schema: Any) -> set[str]:
         """The names that stand in a named schema, not those in the ones that it names."""
-        found: set[str] = set()
+        names: set[str] = set()
         left = [field["type"] for field in schema.get("fields", ())]
         while left:
             part = left.pop()
             if isinstance(part, list):
                 left += part
             elif isinstance(part, str):
-                found.update({part} & self._named.keys())
+                names.update({part} & self._named.keys())
             elif part.get("name") in self._named:
-                found.add(part["name"])
+                names.add(part["name"])
             else:
                 left += [part[key] for key in ("type", "items", "values") if key in part]
-        return found
+        return names
 
     def _of_record(self, name: str) -> _Facts:
         schema = self._named[name]

@@ -130,33 +130,33 @@ class SchemaRegistry:
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """The schema with this id."""
-        found = self._by_id.get(schema_id)
-        if found is None:
+        registered = self._by_id.get(schema_id)
+        if registered is None:
             answer = self._ask("GET", f"/schemas/ids/{schema_id}", f"give the schema with id {schema_id}")
-            found = self._read(schema_id, answer)
-            self._by_id.keep(schema_id, found, len(found.text))
-        return found
+            registered = self._read(schema_id, answer)
+            self._by_id.keep(schema_id, registered, len(registered.text))
+        return registered
 
     def latest(self, subject: str) -> RegisteredSchema:
         """The newest schema of a subject; asked anew each time."""
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"
         answer = self._ask("GET", path, f"give the newest schema of subject {subject!r}")
-        found = self._read(self._number(answer, "id"), answer)
-        return self._by_id.get(found.schema_id) or self._kept(found)
+        registered = self._read(self._number(answer, "id"), answer)
+        return self._by_id.get(registered.schema_id) or self._kept(registered)
 
-    def _kept(self, found: RegisteredSchema) -> RegisteredSchema:
-        self._by_id.keep(found.schema_id, found, len(found.text))
-        return found
+    def _kept(self, registered: RegisteredSchema) -> RegisteredSchema:
+        self._by_id.keep(registered.schema_id, registered, len(registered.text))
+        return registered
 
     def schema_id(self, subject: str, text: str, *, register: bool) -> int:
         """The id of a schema under a subject; ``register`` makes it known there if it is not."""
-        found = self._ids.get((subject, text, register))
-        if found is None:
+        number = self._ids.get((subject, text, register))
+        if number is None:
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
             what = f"{'register' if register else 'know'} the schema for subject {subject!r}"
-            found = self._number(self._ask("POST", path, what, {"schema": text}), "id")
-            self._ids[subject, text, register] = found
-        return found
+            number = self._number(self._ask("POST", path, what, {"schema": text}), "id")
+            self._ids[subject, text, register] = number
+        return number
 
     def referenced(self, schema: RegisteredSchema) -> list[RegisteredSchema]:
         """Every schema that it needs, those first that others of them need."""
@@ -182,13 +182,13 @@ class SchemaRegistry:
 
     def _version(self, reference: Reference) -> RegisteredSchema:
         key = (reference.subject, reference.version)
-        found = self._by_version.get(key)
-        if found is None:
+        registered = self._by_version.get(key)
+        if registered is None:
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
             answer = self._ask("GET", path, f"give version {reference.version} of subject {reference.subject!r}")
-            found = self._read(self._number(answer, "id"), answer)
-            self._by_version.keep(key, found, len(found.text))
-        return found
+            registered = self._read(self._number(answer, "id"), answer)
+            self._by_version.keep(key, registered, len(registered.text))
+        return registered
 
     def _unusable(self, reason: str) -> RegistryError:
         return RegistryError(self.url, "give usable schemas", reason)

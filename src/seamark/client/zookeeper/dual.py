@@ -153,11 +153,11 @@ def offset_storage(config: ConsumerConfig, network: NetworkClient) -> OffsetStor
     return OffsetStorage(config, old_offsets(config, network))
 
 
-def _take_larger(found: OffsetFetchResponsePartition, old: int) -> None:
+def _take_larger(answer: OffsetFetchResponsePartition, old: int) -> None:
     """G8: the larger offset with Kafka's metadata; the epoch belongs to Kafka's offset alone."""
-    if not found.error_code and old > found.committed_offset:
-        found.committed_offset = old
-        found.committed_leader_epoch = _NO_EPOCH
+    if not answer.error_code and old > answer.committed_offset:
+        answer.committed_offset = old
+        answer.committed_leader_epoch = _NO_EPOCH
 
 
 def _all_alike(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
@@ -175,7 +175,7 @@ def _all_alike(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRes
     )
 
 
-def _response(asked: OffsetFetchRequest, found: dict[TopicPartition, int]) -> OffsetFetchResponse:
+def _response(asked: OffsetFetchRequest, stored: dict[TopicPartition, int]) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -183,7 +183,7 @@ def _response(asked: OffsetFetchRequest, found: dict[TopicPartition, int]) -> Of
                 partitions=[
                     OffsetFetchResponsePartition(
                         partition_index=index,
-                        committed_offset=found.get(TopicPartition(topic.name, index), _NOTHING),
+                        committed_offset=stored.get(TopicPartition(topic.name, index), _NOTHING),
                         metadata="",
                     )
                     for index in topic.partition_indexes

@@ -72,10 +72,10 @@ class InZookeeper:
         self._thread = ThreadPoolExecutor(1, "seamark-zookeeper")
 
     async def read(self, group_id: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        found = await self._run(lambda: self._store.read_partitions(group_id, partitions))
-        if found.bad:
-            raise OffsetStorageRefused(f"{self._store.name}: {found.bad[0]}")
-        return {partition: stored.offset for partition, stored in found.good.items()}
+        answer = await self._run(lambda: self._store.read_partitions(group_id, partitions))
+        if answer.bad:
+            raise OffsetStorageRefused(f"{self._store.name}: {answer.bad[0]}")
+        return {partition: stored.offset for partition, stored in answer.good.items()}
 
     async def write(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         from seamark.stores.contract import StoredOffset

@@ -24,8 +24,8 @@ def never_committed(history: GroupHistory, parameters: Parameters) -> Iterator[F
             continue
         yield Finding(
             "never committed", history.group, topic, index, since, None,
-            f"{topic}-{index} is assigned and has records, but no offset of it is committed",
-            "Its consumer does not get through its first records, or forgets to commit this partition.",
+            f"{topic}-{index} is assigned and has records, but has no committed offset",
+            "Check whether its consumer fails on the first records, or never commits this partition.",
             None, {"unread_since_ms": unread_ms},
         )  # fmt: skip
 
@@ -50,7 +50,7 @@ def rebalance_storm(history: GroupHistory, parameters: Parameters) -> Iterator[F
         yield Finding(
             "rebalance storm", history.group, None, None, first.at_ms, end.at_ms,
             f"{last - index + 1} rebalances within {minutes} minutes",
-            "Look for members that exceed max.poll.interval.ms or crash in a loop; static members help.",
+            "Look for members that exceed max.poll.interval.ms or crash in a loop; static membership helps.",
             None, {"generations": last - index + 1, "first": first.number, "last": end.number},
         )  # fmt: skip
         index = last + 1
@@ -74,6 +74,6 @@ def uneven_partitions(history: GroupHistory, parameters: Parameters) -> Iterator
                 "uneven partitions", history.group, topic, fullest, since[topic], None,
                 f"{topic}-{fullest} got {counted(counts[fullest], 'record')}, "
                 f"the other partitions {rest:.0f} on average",
-                "Look at the keys: one of them, or a partitioner, sends most records there.",
+                "Look at the keys: one key, or a custom partitioner, sends most records to this partition.",
                 counts[fullest], {"written": counts[fullest], "others_on_average": rest},
             )  # fmt: skip

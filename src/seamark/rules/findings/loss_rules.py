@@ -49,6 +49,6 @@ def _finding(
         "records lost", history.group, history.topic, history.partition, from_ms, until_ms,
         f"{counted(lost, 'record')} of {history.topic}-{history.partition} deleted before being read:"
         f" the committed offset was {commit.offset}, and the log starts at {sample.log_start}",
-        "Keep records for longer (retention.ms, retention.bytes), or let the group catch up sooner.",
+        "Increase retention (retention.ms, retention.bytes), or make the group catch up sooner.",
         lost, {"committed": commit.offset, "log_start": sample.log_start},
     )  # fmt: skip

@@ -27,8 +27,8 @@ def rewind(history: PartitionHistory, parameters: Parameters) -> Iterator[Findin
             continue
         yield _moved(history, "rewind", before, after, regained,
             f"went back from {before.offset} to {after.offset}: "
-            f"{counted(before.offset - after.offset, 'record')} to be read again",
-            "If nobody reset it on purpose, look for a consumer that seeks, or that lost its state.",
+            f"{counted(before.offset - after.offset, 'record')} will be read again",
+            "If this was not a deliberate reset, look for a consumer that seeks back or lost its state.",
         )  # fmt: skip
 
 
@@ -46,8 +46,8 @@ def forward_jump(history: PartitionHistory, parameters: Parameters) -> Iterator[
             if ahead < parameters.jump_records or not (is_impossible or is_unlike_itself):
                 continue
         yield _moved(history, "forward jump", before, after, after.at_ms,
-            f"jumped ahead from {before.offset} to {after.offset}: {counted(ahead, 'record')} not read",
-            "Set the group back to the old offset if those records are needed: seamark groups reset.",
+            f"jumped ahead from {before.offset} to {after.offset}: {counted(ahead, 'record')} skipped",
+            "If those records are needed, rewind the group to the old offset with seamark groups reset.",
         )  # fmt: skip
 
 
@@ -56,8 +56,8 @@ def moved_from_outside(history: PartitionHistory, _: Parameters) -> Iterator[Fin
     for before, after in history.pairs():
         if after.origin == "outside" and after.offset != before.offset:
             yield _moved(history, "moved from outside", before, after, after.at_ms,
-                f"was set from {before.offset} to {after.offset} by somebody who is no member of the group",
-                "Ask who ran a reset at that time; the old offset is in the evidence.",
+                f"was set from {before.offset} to {after.offset} by a client outside the group",
+                "Find out who ran a reset at that time; the evidence has the old offset.",
             )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def beyond_end(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
             "beyond the end", history.group, history.topic, history.partition, commit.at_ms, None,
             f"{history.topic}-{history.partition} was committed at {commit.offset}, but its log ended at"
             f" {sample.log_end}",
-            "The topic was made anew or the offset is wrong: set the group to an offset that exists.",
+            "The topic was recreated or the offset is wrong: reset the group to an offset in the log.",
             commit.offset - sample.log_end, {"committed": commit.offset, "log_end": sample.log_end},
         )  # fmt: skip
         return
@@ -88,9 +88,9 @@ def expired(history: PartitionHistory, parameters: Parameters) -> Iterator[Findi
         if is_due:
             yield Finding(
                 "expired", history.group, history.topic, history.partition, deletion.at_ms, None,
-                f"the offset {last.offset} of {history.topic}-{history.partition} expired after"
+                f"offset {last.offset} of {history.topic}-{history.partition} expired after"
                 f" {idle_ms / 86_400_000:.1f} days without a commit",
-                "The group starts at its reset policy now; raise offsets.retention.minutes, or commit again.",
+                "The group now starts at auto.offset.reset; raise offsets.retention.minutes, or commit again.",
                 None, {"committed": last.offset, "last_commit_ms": last.at_ms},
             )  # fmt: skip
 

@@ -33,15 +33,15 @@ def stall(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding
                 "blocked", history.group, history.topic, history.partition, unread_ms, until,
                 f"{history.topic}-{history.partition} has been blocked by the record at offset {offset} for"
                 f" {lasted}, with {counted(run[-1].done_ahead, 'record')} done beyond it",
-                "Look at that record: skip it or send it to the dead letters.",
+                "Inspect that record: fix the handler, skip it, or send it to a dead-letter topic.",
                 None, {"offset": offset, "done_ahead": run[-1].done_ahead},
             )  # fmt: skip
         else:
             yield Finding(
                 "stall", history.group, history.topic, history.partition, unread_ms, until,
-                f"{history.topic}-{history.partition} has stood at {offset} for {lasted} although there"
-                " were records to read, and commits went on",
-                "Its consumer is alive but does not get on: look at the record at that offset and at the handler.",
+                f"{history.topic}-{history.partition} has been at offset {offset} for {lasted} although there"
+                " were records to read and commits continued",
+                "The consumer is alive but makes no progress: inspect the record at that offset and the handler.",
                 None, {"offset": offset, "commits": len(run)},
             )  # fmt: skip
 
@@ -73,9 +73,9 @@ def stop(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]
             continue
         yield Finding(
             "stop", history.group, history.topic, history.partition, before.at_ms, resumed_ms,
-            f"{history.topic}-{history.partition} got no new offset for {_spoken(pause)} although there"
-            f" were records to read behind {before.offset}",
-            "Its consumer is gone or hangs: look at the group's members.",
+            f"{history.topic}-{history.partition} had no new commit for {_spoken(pause)} although there"
+            f" were records to read after offset {before.offset}",
+            "The consumer has stopped or hangs: check the group's members.",
             None, {"offset": before.offset, "usual_pause_ms": usual},
         )  # fmt: skip
 
@@ -108,13 +108,13 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
     is_growing = gained < 0 and -gained > 0.1 * written
     if left * 1000 <= parameters.slow_ms or (gained <= 0 and not is_growing):
         return
-    when = "never at this pace" if math.isinf(left) else f"in about {left / 3600:.1f} hours"
+    when = "never at this rate" if math.isinf(left) else f"in about {left / 3600:.1f} hours"
     yield Finding(
         "slow drain", history.group, history.topic, history.partition, start.at_ms, None,
         f"{history.topic}-{history.partition} is {counted(lag, 'record')} behind,"
         f" reads {read / seconds:.0f} per second while"
-        f" {written / seconds:.0f} are written, and will have caught up {when}",
-        "Give the group more members up to its partitions, or process in parallel.",
+        f" {written / seconds:.0f} per second are written, and will catch up {when}",
+        "Add members, up to the number of partitions, or process records in parallel.",
         lag, {"read_per_second": read / seconds, "written_per_second": written / seconds},
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ def commits_too_often(history: PartitionHistory, parameters: Parameters) -> Iter
                 "commits too often", history.group, history.topic, history.partition, first.at_ms, None,
                 f"{history.topic}-{history.partition} was committed {wanted} times within {max(span, 1) / 1000:.0f}"
                 " seconds",
-                "Commit by time, about once a second or less often, not per record.",
+                "Commit at an interval, once a second or less often, instead of per record.",
                 None, {"commits": wanted, "within_ms": span},
             )  # fmt: skip
             return
@@ -144,8 +144,8 @@ def metadata_near_limit(history: PartitionHistory, parameters: Parameters) -> It
         yield Finding(
             "metadata near its limit", history.group, history.topic, history.partition, longest.at_ms, None,
             f"a commit of {history.topic}-{history.partition} has {longest.metadata_size} bytes of metadata;"
-            f" {parameters.metadata_limit} are allowed",
-            "Raise offset.metadata.max.bytes, or let the consumer work less far ahead.",
+            f" the limit is {parameters.metadata_limit}",
+            "Raise offset.metadata.max.bytes, or limit how far the consumer works ahead.",
             None, {"bytes": longest.metadata_size, "limit": parameters.metadata_limit},
         )  # fmt: skip
 

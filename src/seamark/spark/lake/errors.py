@@ -21,7 +21,7 @@ class TopicNotReadable(LakeJobFailed):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{TOPIC} may not be read ({reason}): allow Read and Describe on the topic, or use the sampler, "
+            f"{TOPIC} cannot be read ({reason}): grant the READ and DESCRIBE ACLs on the topic, or use the sampler, "
             "which asks the coordinators instead"
         )
         self.reason = reason

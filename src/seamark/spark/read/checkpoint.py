@@ -55,10 +55,10 @@ class Checkpoint:
     def open(cls, directory: Path | str) -> Checkpoint:
         """BadCheckpoint says what the directory lacks."""
         if re.match(r"[a-z][a-z0-9+.-]+://", str(directory), re.IGNORECASE) and not str(directory).startswith("file:"):
-            raise BadCheckpoint(f"{directory}: only directories of this machine are read, copy the checkpoint first")
+            raise BadCheckpoint(f"{directory}: must be a directory on this machine, copy the checkpoint first")
         path = Path(re.sub(r"^file:(//)?(?=/)", "", str(directory)))
         if not path.is_dir():
-            raise BadCheckpoint(f"{path}: there is no such directory")
+            raise BadCheckpoint(f"{path}: no such directory")
         if not (path / "offsets").is_dir():
             raise BadCheckpoint(f"{path} is not the checkpoint of a streaming query: it has no directory 'offsets'")
         planned, done = _numbers(path / "offsets"), _numbers(path / "commits")
@@ -75,16 +75,16 @@ class Checkpoint:
         lines = _text(path).split("\n")
         version = lines[0].strip()
         if version not in _OFFSET_VERSIONS:
-            raise BadCheckpoint(f"{path} has the version {version[:20]!r}; v1 and v2 are known")
+            raise BadCheckpoint(f"{path} has version {version[:20]!r}; v1 and v2 are supported")
         if len(lines) < 3:
-            raise BadCheckpoint(f"{path} is cut short: it names no source")
+            raise BadCheckpoint(f"{path} is truncated: it has no source")
         sources: dict[str, SourceOffsets | NotKafka | None] = {}
         for place, line in enumerate(lines[2:]):
             name, text = str(place), line
             if version == "v2":
                 name, mark, text = line.partition(":")
                 if not mark:
-                    raise BadCheckpoint(f"{path}, line {place + 3}: it has no name of a source")
+                    raise BadCheckpoint(f"{path}, line {place + 3}: the name of the source is missing")
             sources[name] = None if text.strip() == _NO_OFFSET else _source(text)
         return CheckpointBatch(number, number in self.done, _planned_ms(lines[1]), sources)
 

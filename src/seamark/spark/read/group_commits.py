@@ -201,7 +201,7 @@ class GroupCommits:
         if logged != self._logged:
             self._logged = logged
             if kind == OK:
-                log.info("group %s: commits are taken again", self._group)
+                log.info("group %s: commits are accepted again", self._group)
             else:
                 log.warning("group %s: %s", self._group, self.status)
         return kind
@@ -211,12 +211,12 @@ class GroupCommits:
     ) -> str:
         first = partitions[0]
         mark = read_mark(found[first].metadata)
-        who = f"query {mark.query}" if mark.query else "somebody else"
+        who = f"query {mark.query}" if mark.query else "another client"
         more = f", and so for {counted(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
         return (
             f"{first} of group {self._group!r} is at {found[first].offset}, committed by {who}; this query left it "
             f"at {self._left[first].offset} and has finished {offsets.next_offsets()[first]}; "
-            f"it is not committed{more}. Give each query a groupId of its own; "
+            f"it is not committed{more}. Give each query its own groupId; "
             "this one takes the group over when it is restarted"
         )
 

@@ -34,7 +34,7 @@ def group_lock(group: str, seconds: float) -> Iterator[None]:
     try:
         descriptor = os.open(_path(group), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        _warn_once(f"commits of several queries on this host to one group are not kept apart: {error}")
+        _warn_once(f"queries on this host that commit to one group cannot be coordinated: {error}")
         yield
         return
     try:
@@ -62,7 +62,7 @@ def _lock(descriptor: int, group: str, seconds: float) -> None:
             if time.monotonic() >= end:
                 raise GroupLocked(
                     f"another query of this host has been committing to group {group!r} for {seconds:g} s; "
-                    "give each query a groupId of its own"
+                    "give each query its own groupId"
                 ) from None
             time.sleep(_POLL_SECONDS)
         else:

@@ -93,7 +93,7 @@ def read_document(document: Any) -> SourceOffsets:
         )
     topics = document.get("topics")
     if not isinstance(topics, dict):
-        raise BadCheckpoint("the checkpoint's offsets name no topics")
+        raise BadCheckpoint("the checkpoint's offsets contain no topics")
     query, batch, group = document.get("query", ""), document.get("batch", -1), document.get("group")
     if not isinstance(query, str) or not _is_whole(batch, -1) or not (group is None or isinstance(group, str)):
         raise BadCheckpoint("the checkpoint's offsets have a query, batch or group of the wrong type")
@@ -108,7 +108,7 @@ def read_document(document: Any) -> SourceOffsets:
 
 def _topic(name: str, entry: Any) -> TopicOffsets:
     if not isinstance(entry, dict) or not isinstance(entry.get("id", ""), str):
-        raise BadCheckpoint(f"the checkpoint's entry of topic {name!r} is not one of this source")
+        raise BadCheckpoint(f"the checkpoint's entry of topic {name!r} is not an entry of this source")
     following = _offsets(name, entry.get("next"))
     first = _offsets(name, entry.get("first", {}))
     if any(index not in following or first[index] > following[index] for index in first):

@@ -176,7 +176,7 @@ def client_config(given: Mapping[str, str]) -> ConsumerConfig:
         if key in settings:
             raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
     if not settings.get("bootstrap.servers"):
-        raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
+        raise ConfigError("kafka.bootstrap.servers", "", "is required: host:port of at least one broker")
     # Brokers may allow reading by the group's name only; it is not joined and nothing is committed to it.
     settings.pop("group.id", None)
     settings.setdefault("client.id", "seamark-spark")
@@ -190,7 +190,9 @@ def _subscription(take: _Taker) -> Subscription:
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if take.has(name)]
     if len(chosen) != 1:
         told = f"both {' and '.join(chosen)} are given" if chosen else "none is given"
-        raise ConfigError("subscribe", HIDDEN, f"say exactly one of subscribe, subscribePattern, assign; {told}")
+        raise ConfigError(
+            "subscribe", HIDDEN, f"exactly one of subscribe, subscribePattern and assign is required; {told}"
+        )
     text = take(chosen[0], _text, "")
     if chosen[0] == "assign":
         return Subscription(partitions={t: tuple(p) for t, p in partitions_object("assign", text).items()})
@@ -202,7 +204,7 @@ def _subscription(take: _Taker) -> Subscription:
         return Subscription(pattern=text)
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not topics:
-        raise ConfigError("subscribe", text, "names no topic")
+        raise ConfigError("subscribe", text, "contains no topic")
     return Subscription(topics=topics)
 
 
@@ -243,7 +245,7 @@ def partitions_object(option: str, text: str) -> dict[str, list[int]]:
         if not isinstance(indexes, list) or not indexes or not all(_is_number(index, 0) for index in indexes):
             raise ConfigError(option, text, f'{topic!r} needs a list of partition numbers: {{"{topic}": [0, 1]}}')
     if not found:
-        raise ConfigError(option, text, "names no partition")
+        raise ConfigError(option, text, "contains no partition")
     return {topic: sorted(set(indexes)) for topic, indexes in found.items()}
 
 
@@ -254,7 +256,7 @@ def offsets_point(option: str, text: str, words: tuple[Word, ...], *, forbidden:
         if word == known:
             return AtWord(known)
     if not text.strip().startswith("{"):
-        raise ConfigError(option, text, f"is {', '.join(words)} or a JSON object of offsets")
+        raise ConfigError(option, text, f"must be {', '.join(words)} or a JSON object of offsets")
     offsets = _numbers(option, text, least=EARLIEST)
     for partition, offset in offsets.items():
         if offset == forbidden:
@@ -272,7 +274,7 @@ def time_point(option: str, text: str, *, or_latest: bool) -> AtTimes:
     """One time in milliseconds since 1970 for all partitions."""
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-        raise ConfigError(option, text, "is a number of milliseconds since 1970")
+        raise ConfigError(option, text, "must be a number of milliseconds since 1970")
     return AtTimes({}, int(word), option, or_latest)
 
 
@@ -285,10 +287,10 @@ def _numbers(option: str, text: str, *, least: int) -> dict[TopicPartition, int]
             if not (key.isascii() and key.isdecimal() and len(key) <= 10):
                 raise ConfigError(option, text, f"{key!r} of {topic!r} is not a partition number")
             if not _is_number(number, least):
-                raise ConfigError(option, text, f"partition {key} of {topic!r} has {number!r} in place of a number")
+                raise ConfigError(option, text, f"partition {key} of {topic!r} must have a number, got {number!r}")
             found[TopicPartition(topic, int(key))] = number
     if not found:
-        raise ConfigError(option, text, "names no partition")
+        raise ConfigError(option, text, "contains no partition")
     return found
 
 
@@ -315,21 +317,21 @@ def _text(name: str, text: str) -> str:
 def _flag(name: str, text: str) -> bool:
     word = text.strip().lower()
     if word not in ("true", "false"):
-        raise ConfigError(name, text, "is true or false")
+        raise ConfigError(name, text, "must be true or false")
     return word == "true"
 
 
 def _count(name: str, text: str) -> int:
     word = text.strip()
     if not (word.isascii() and word.isdecimal() and len(word) <= 19) or not 0 < int(word) < 2**63:
-        raise ConfigError(name, text, "is a whole number above 0")
+        raise ConfigError(name, text, "must be an integer > 0")
     return int(word)
 
 
 def _size(name: str, text: str) -> int:
     size = _count(name, text)
     if not 1024 <= size <= 512 << 20:
-        raise ConfigError(name, text, "is a number of bytes from 1024 to 536870912")
+        raise ConfigError(name, text, "must be a number of bytes from 1024 to 536870912")
     return size
 
 
@@ -337,7 +339,7 @@ def _delay(name: str, text: str) -> int:
     found = re.fullmatch(r"\s*(\d{1,12})\s*([a-z]+)?\s*", text.lower())
     unit = None if found is None else _DELAY_UNITS_MS.get(found[2] or "ms")
     if found is None or unit is None:
-        raise ConfigError(name, text, f"is a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
+        raise ConfigError(name, text, f"must be a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
     return int(found[1]) * unit
 
 
@@ -345,7 +347,7 @@ def _one_of(*words: str) -> Callable[[str, str], str]:
     def read(name: str, text: str) -> str:
         word = text.strip().lower()
         if word not in words:
-            raise ConfigError(name, text, f"is one of {', '.join(words)}")
+            raise ConfigError(name, text, f"must be one of {', '.join(words)}")
         return word
 
     return read

@@ -39,11 +39,11 @@ def default_schema(*, include_headers: bool) -> str:
 def check_schema(schema: StructType) -> None:
     """Refuse columns that there are not; ConfigError names the first."""
     if not schema.fields:
-        raise ConfigError("schema", "", f"has no column; there are {', '.join(COLUMNS)}")
+        raise ConfigError("schema", "", f"unknown column; known: {', '.join(COLUMNS)}")
     for place, column in enumerate(schema.fields):
         known = COLUMNS.get(column.name)
         if known is None:
-            raise ConfigError("schema", column.name, f"there is no such column; there are {', '.join(COLUMNS)}")
+            raise ConfigError("schema", column.name, f"unknown column; known: {', '.join(COLUMNS)}")
         kind, _, may_be_required = known
         if column.dataType.simpleString() != kind:
             given = column.dataType.simpleString()

@@ -133,7 +133,7 @@ def _at_group(cluster: Cluster, options: ReadOptions, found: Mapping[str, FoundT
         if options.group_fallback == "fail":
             raise NoGroupOffset(
                 f"startingOffsets=group: group {options.group!r} has no usable offset for {partition}, and "
-                "groupFallback=fail forbids to choose one"
+                "groupFallback=fail is set"
             )
         resolved[partition] = starts[partition] if options.group_fallback == "earliest" else ends[partition]
     return resolved
@@ -143,6 +143,6 @@ def _check_named(option: str, named: Mapping[TopicPartition, object], partitions
     missing = sorted(set(partitions) - set(named))
     unknown = sorted(set(named) - set(partitions))
     if missing:
-        raise ConfigError(option, HIDDEN, f"{missing[0]} is not named; every partition of the query has to be")
+        raise ConfigError(option, HIDDEN, f"{missing[0]} is missing; every partition of the query must be given")
     if unknown:
         raise ConfigError(option, HIDDEN, f"{unknown[0]} is not a partition of the query")

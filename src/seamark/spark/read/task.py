@@ -93,13 +93,13 @@ def _behind_the_gap(wanted: OffsetRange, options: ReadOptions, begin: int) -> in
     if log_start is None:
         what = f"{wanted.partition} is gone, and with it offsets {begin} to {wanted.end}"
     elif log_start <= begin:
-        raise RecordsLost(f"the log of {wanted.partition} ends before offset {wanted.end} that was planned to be read")
+        raise RecordsLost(f"the log of {wanted.partition} ends before the planned offset {wanted.end}")
     else:
         gone = min(log_start, wanted.end)
         what = f"offsets {begin} to {gone} of {wanted.partition} were deleted before they were read"
     if options.fail_on_loss:
         raise RecordsLost(what)
-    log.warning("%s; going on, as failOnDataLoss=false says", what)
+    log.warning("%s; continuing, because failOnDataLoss=false", what)
     return wanted.end if log_start is None else log_start
 
 
@@ -122,8 +122,8 @@ def _check_decoder() -> None:
         import seamark.wire.columns.columns  # noqa: F401
     except (OSError, MemoryError) as error:
         raise SparkSourceError(
-            f"the Arrow decoder cannot be loaded ({error}): give Python workers more memory, "
-            "spark.executor.pyspark.memory has to be 1g or more"
+            f"the Arrow decoder cannot be loaded ({error}): Python workers need more memory, "
+            "set spark.executor.pyspark.memory to at least 1g"
         ) from error
 
 

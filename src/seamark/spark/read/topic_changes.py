@@ -33,7 +33,7 @@ def check_belongs(offsets: SourceOffsets, subscription: Subscription) -> None:
     if offsets.topics and not any(subscription.includes(name) for name in offsets.topics):
         has = ", ".join(sorted(offsets.topics)[:5])
         wants = subscription.pattern or ", ".join(subscription.names or ())
-        raise BadCheckpoint(f"the checkpoint is about {has}, the query reads {wants}; it needs a checkpoint of its own")
+        raise BadCheckpoint(f"the checkpoint is of {has}, but the query reads {wants}; use a separate checkpoint")
 
 
 def merged(offsets: SourceOffsets, found: Mapping[str, FoundTopic], cluster: Cluster, options: ReadOptions) -> Merged:
@@ -43,7 +43,7 @@ def merged(offsets: SourceOffsets, found: Mapping[str, FoundTopic], cluster: Clu
     for name, topic in offsets.topics.items():
         now = found.get(name)
         if now is None:
-            _lost(options, f"topic {name!r} is gone, and with it what was not read of it")
+            _lost(options, f"topic {name!r} no longer exists, and its unread records are lost")
             is_changed = True
         elif topic.topic_id and now.topic_id and topic.topic_id != now.topic_id:
             _recreated(options, name, topic.topic_id, now.topic_id)
@@ -52,7 +52,9 @@ def merged(offsets: SourceOffsets, found: Mapping[str, FoundTopic], cluster: Clu
         else:
             gone = sorted(set(topic.next) - set(now.partitions))
             if gone:
-                _lost(options, f"partition {gone[0]} of topic {name!r} is gone, and with it what was not read of it")
+                _lost(
+                    options, f"partition {gone[0]} of topic {name!r} no longer exists, and its unread records are lost"
+                )
             new = tuple(index for index in now.partitions if index not in topic.next)
             added = _from_log_start(name, FoundTopic(now.topic_id, new), cluster).next
             kept = {index: offset for index, offset in topic.next.items() if index in now.partitions}
@@ -72,7 +74,10 @@ def ends_that_went_back(
     """Partitions whose log ends before what was read of it: an unclean election cut it."""
     shorter = {each: heads[each] for each, offset in begin.items() if heads.get(each, offset) < offset}
     for partition, head in sorted(shorter.items()):
-        _lost(options, f"the log of {partition} ends at {head} now, before {begin[partition]} that was read already")
+        _lost(
+            options,
+            f"the log of {partition} now ends at {head}, before offset {begin[partition]}, which was already read",
+        )
     return shorter
 
 
@@ -87,7 +92,7 @@ def readable_ranges(ranges: Sequence[OffsetRange], cluster: Cluster, options: Re
     for each in wanted:
         topic = found.get(each.partition.topic)
         if topic is None or each.partition not in starts:
-            _lost(options, f"{each.partition} is gone, and with it offsets {each.begin} to {each.end}")
+            _lost(options, f"{each.partition} no longer exists, and its offsets {each.begin} to {each.end} are lost")
             continue
         if each.topic_id and topic.topic_id and each.topic_id != topic.topic_id:
             _recreated(options, each.partition.topic, each.topic_id, topic.topic_id)
@@ -114,10 +119,10 @@ def _recreated(options: ReadOptions, topic: str, known: str, found: str) -> None
     error = TopicRecreated(topic, known, found)
     if options.on_topic_recreated == "fail":
         raise error
-    log.warning("topic %r was deleted and created again (id %s became %s): reading the new one", topic, known, found)
+    log.warning("topic %r was deleted and recreated (id %s became %s): reading the new one", topic, known, found)
 
 
 def _lost(options: ReadOptions, what: str) -> None:
     if options.fail_on_loss:
         raise RecordsLost(what)
-    log.warning("%s; going on, as failOnDataLoss=false says", what)
+    log.warning("%s; continuing, because failOnDataLoss=false", what)

@@ -42,12 +42,12 @@ class ProgressListener(StreamingQueryListener):
     def of(cls, commit_with: Mapping[str, str] | None, metrics_port: int | None) -> ProgressListener:
         """Check the arguments of ``register`` before Spark is told anything."""
         if metrics_port is not None and (isinstance(metrics_port, bool) or not 0 <= metrics_port < 65536):
-            raise ConfigError("metrics_port", metrics_port, "is a port number, 0 for any that is free")
+            raise ConfigError("metrics_port", metrics_port, "must be a port number, or 0 for a free port")
         cluster = None
         if commit_with is not None:
             unknown = [name for name in commit_with if not name.lower().startswith("kafka.")]
             if unknown:
-                raise ConfigError("commit_with", unknown[0], "takes kafka. options only")
+                raise ConfigError("commit_with", unknown[0], "accepts only options that begin with kafka.")
             from seamark.spark.read.kafka_cluster import KafkaCluster
 
             cluster = KafkaCluster(client_config({name.lower(): value for name, value in commit_with.items()}))
@@ -60,7 +60,7 @@ class ProgressListener(StreamingQueryListener):
         try:
             self._progressed(event.progress)
         except Exception:
-            log.exception("query %s: its progress could not be told or committed", event.progress.id)
+            log.exception("query %s: its progress could not be reported or committed", event.progress.id)
 
     def onQueryIdle(self, event: Any) -> None:
         pass

@@ -22,8 +22,8 @@ from seamark.spark.read.offset_document import SourceOffsets, read_document
 
 _METRICS = {
     "seamark_spark_lag_records": "Records between the position of a query and the end of the log.",
-    "seamark_spark_lag_seconds": "Age of the oldest record that a query has not read.",
-    "seamark_spark_batch_id": "The last batch of a query that was finished.",
+    "seamark_spark_lag_seconds": "Age of the oldest unread record of a query.",
+    "seamark_spark_batch_id": "The last finished batch of a query.",
     "seamark_spark_commits_ok": "1 while a query commits to its group, 0 while that is refused, fails or is held back.",
 }
 

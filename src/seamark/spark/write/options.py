@@ -34,9 +34,9 @@ _OF_THE_QUERY = (
 )
 _REFUSED = {"path": "nothing is written to files: call save() or start() without a path"}
 _REFUSED_KAFKA = {
-    "key.serializer": "keys are written as they are: make the column a string or binary",
-    "value.serializer": "values are written as they are: make the column a string or binary",
-    "interceptor.classes": "interceptors are Java's: nothing may change records on their way",
+    "key.serializer": "keys are written unchanged: cast the column to string or binary",
+    "value.serializer": "values are written unchanged: cast the column to string or binary",
+    "interceptor.classes": "interceptors are Java classes and are not supported",
 }
 
 
@@ -64,7 +64,7 @@ class WriteOptions:
             if key in settings:
                 raise ConfigError(f"kafka.{key}", HIDDEN, f"not supported: {reason}")
         if not settings.get("bootstrap.servers"):
-            raise ConfigError("kafka.bootstrap.servers", "", "is needed: host:port of at least one broker")
+            raise ConfigError("kafka.bootstrap.servers", "", "is required: host:port of at least one broker")
         if "partitioner" in options:
             if "partitioner.class" in settings:
                 raise ConfigError("partitioner", options["partitioner"], "kafka.partitioner.class is given as well")
@@ -92,7 +92,7 @@ def _check_name(name: str) -> None:
         raise ConfigError(name, HIDDEN, f"not supported: {_REFUSED[name]}")
     proper = {each.lower(): each for each in READ_OPTIONS}.get(name)
     if proper is not None:
-        raise ConfigError(proper, HIDDEN, "is an option of reading, not of writing")
+        raise ConfigError(proper, HIDDEN, "is an option for reading, not for writing")
     hint = did_you_mean(name, [*TAKEN, "kafka.bootstrap.servers", "checkpointLocation"])
     raise ConfigError(name, HIDDEN, f"is not an option of this sink{hint}")
 
@@ -102,21 +102,21 @@ def check_columns(columns: Iterable[tuple[str, str]], topic: str | None) -> None
     types: dict[str, str] = {}
     for name, kind in columns:
         if name in COLUMN_TYPES and name in types:
-            raise BadColumns(f"there are two columns {name!r}: which one is to be written?")
+            raise BadColumns(f"column {name!r} appears twice: keep only one")
         if name not in COLUMN_TYPES and name.lower() in COLUMN_TYPES:
-            raise BadColumns(f"the column {name!r} would not be written: call it {name.lower()!r}, or leave it out")
+            raise BadColumns(f"the column {name!r} would not be written: rename it to {name.lower()!r}, or drop it")
         types[name] = kind
     if "value" not in types:
-        raise BadColumns(f"a column 'value' is needed, the rows have {_listed(types)}")
+        raise BadColumns(f"a column 'value' is required, the rows have {_listed(types)}")
     if topic is None and "topic" not in types:
-        raise BadColumns("where to write is not said: set the option 'topic', or add a column 'topic'")
+        raise BadColumns("no topic given: set the option 'topic', or add a column 'topic'")
     for name, allowed in COLUMN_TYPES.items():
         kind = types.get(name, allowed[0])
         if name == "topic" and topic is not None:
             continue
         # A string with a collation is a string.
         if kind.partition(" collate ")[0] not in allowed:
-            raise BadColumns(f"the column {name!r} is {' or '.join(allowed)}, not {kind}: cast it")
+            raise BadColumns(f"the column {name!r} must be {' or '.join(allowed)}, got {kind}: cast it")
 
 
 def _listed(types: Mapping[str, str]) -> str:

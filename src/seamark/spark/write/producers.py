@@ -35,7 +35,9 @@ class CannotWrite(SeamarkError):
     """The topic does not exist and is not made by writing to it."""
 
     def __init__(self, topic: str, servers: str) -> None:
-        super().__init__(f"topic {topic!r} does not exist on {servers}, and the broker makes none by itself: create it")
+        super().__init__(
+            f"topic {topic!r} does not exist on {servers}, and the broker does not create topics: create it"
+        )
         self.topic = topic
         self.servers = servers
 

@@ -45,9 +45,9 @@ def test_a_warning_is_one_line(capsys, monkeypatch, name):
     [
         (["lag", "--fail-over", ""], "'' is not a duration"),
         (["lag", "--fail-over", "9" * 5000], "is not a duration"),
-        (["lag", "--watch", "--every", "0s"], "--every 0s: it must be longer than 0"),
-        (["exporter", "--every", "0s"], "--every 0s: it must be longer than 0"),
-        (["consume", "t", "--limit", "-1"], "--limit -1: it is a number of records"),
+        (["lag", "--watch", "--every", "0s"], "--every 0s: must be greater than 0"),
+        (["exporter", "--every", "0s"], "--every 0s: must be greater than 0"),
+        (["consume", "t", "--limit", "-1"], "--limit -1: must be >= 0"),
         (["topics", "list", "--bootstrap", "..:9092"], "no name that can be looked up"),
     ],
 )

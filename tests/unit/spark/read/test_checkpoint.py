@@ -78,10 +78,10 @@ def test_a_query_without_kafka_has_nothing_to_tell(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("v3\n{}\n{}", "has the version 'v3'; v1 and v2 are known"),
-        ("", "has the version ''"),
-        ("v1\n{}", "cut short"),
-        ("v2\n{}\nno name", "line 3: it has no name of a source"),
+        ("v3\n{}\n{}", "has version 'v3'; v1 and v2 are supported"),
+        ("", "has version ''"),
+        ("v1\n{}", "truncated"),
+        ("v2\n{}\nno name", "line 3: the name of the source is missing"),
     ],
 )
 def test_a_file_of_another_version_or_cut_short_is_named(tmp_path, text, words):
@@ -104,8 +104,8 @@ def test_directories_that_are_no_checkpoint_are_named(tmp_path):
         ("nothing", "no such directory"),
         ("empty", "has no directory 'offsets'"),
         ("new", "has planned no batch yet"),
-        ("s3://bucket/checkpoint", "only directories of this machine"),
-        ("hdfs://host/checkpoint", "only directories of this machine"),
+        ("s3://bucket/checkpoint", "must be a directory on this machine"),
+        ("hdfs://host/checkpoint", "must be a directory on this machine"),
     ]:
         (tmp_path / "empty").mkdir(exist_ok=True)
         (tmp_path / "new" / "offsets").mkdir(parents=True, exist_ok=True)

@@ -44,8 +44,8 @@ def test_another_committer_who_is_ahead_is_not_set_back(cluster):
 
     assert group(cluster) == 1000
     assert commits.status == (
-        "conflict: orders-0 of group 'g' is at 1000, committed by somebody else; this query left it at 100 and has "
-        "finished 200; it is not committed. Give each query a groupId of its own; this one takes the group over when "
+        "conflict: orders-0 of group 'g' is at 1000, committed by another client; this query left it at 100 and has "
+        "finished 200; it is not committed. Give each query its own groupId; this one takes the group over when "
         "it is restarted"
     )
 
@@ -75,7 +75,7 @@ def test_a_conflict_is_logged_once_and_ends_when_the_group_is_set_to_the_checkpo
 
     assert [record.getMessage()[:30] for record in caplog.records] == [
         "group g: conflict: orders-0 of",
-        "group g: commits are taken aga",
+        "group g: commits are accepted ",
     ]
     assert (group(cluster), commits.status) == (140, "ok")
 
@@ -182,7 +182,7 @@ def test_an_idle_query_notices_that_somebody_moved_its_group(cluster):
     assert not commits.durable(at(cluster, 100), LOOK_AGAIN_MS)
 
     assert group(cluster) == 0
-    assert commits.status.startswith("conflict: orders-0 of group 'g' is at 0, committed by somebody else")
+    assert commits.status.startswith("conflict: orders-0 of group 'g' is at 0, committed by another client")
 
 
 def test_an_offset_that_was_deleted_or_has_expired_is_committed_again(cluster):

@@ -76,4 +76,4 @@ def test_without_a_place_for_lock_files_commits_go_on_and_a_warning_says_so_once
                 pass
 
     (record,) = caplog.records
-    assert "commits of several queries on this host to one group are not kept apart" in record.getMessage()
+    assert "queries on this host that commit to one group cannot be coordinated" in record.getMessage()

@@ -257,7 +257,7 @@ def test_a_topic_made_anew_stops_the_query():
     query.run()
     cluster.create("orders", [9])
 
-    with pytest.raises(TopicRecreated, match="topic 'orders' was deleted and created again"):
+    with pytest.raises(TopicRecreated, match="topic 'orders' was deleted and recreated"):
         query.run()
 
 
@@ -332,7 +332,7 @@ def test_lost_records_stop_the_query_or_are_passed_by(deleted):
         query.run()
         return cluster, query
 
-    with pytest.raises(RecordsLost, match="set failOnDataLoss=false to go on without them"):
+    with pytest.raises(RecordsLost, match="set failOnDataLoss=false to continue without them"):
         run()
     cluster, query = run(failOnDataLoss="false")
     expected = {"topic": 8, "records": 12, "end": 13}[deleted]
@@ -399,7 +399,7 @@ def test_a_checkpoint_of_another_topic_is_refused():
     query.options["subscribe"] = "others"
     query.start()
 
-    with pytest.raises(BadCheckpoint, match="the checkpoint is about orders, the query reads others"):
+    with pytest.raises(BadCheckpoint, match="the checkpoint is of orders, but the query reads others"):
         query.run()
 
 

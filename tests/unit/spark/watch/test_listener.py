@@ -82,7 +82,7 @@ def test_somebody_who_moved_the_group_is_left_alone_until_the_query_runs_anew(ca
         listener.onQueryProgress(event(end_of(cluster, 20, batch=1), batch=1))
 
     assert cluster.numbers("g") == {"orders-0": 5}
-    assert "; group g: conflict: orders-0 of group 'g' is at 5, committed by somebody else" in caplog.text
+    assert "; group g: conflict: orders-0 of group 'g' is at 5, committed by another client" in caplog.text
     assert 'seamark_spark_commits_ok{query="query-id",group="g",topics="orders"} 0' in listener.metrics.text()
     listener.onQueryTerminated(ENDED)
 
@@ -98,7 +98,7 @@ def test_what_goes_wrong_in_the_listener_is_logged_because_spark_drops_it(caplog
     with caplog.at_level(logging.ERROR, "seamark.spark"):
         listener.onQueryProgress(event(end_of(cluster, 10)))
 
-    assert "query query-id: its progress could not be told or committed" in caplog.text
+    assert "query query-id: its progress could not be reported or committed" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -125,9 +125,9 @@ def test_every_batch_is_a_line(caplog):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (({"bootstrap.servers": "x:1"}, None), "takes kafka. options only"),
+        (({"bootstrap.servers": "x:1"}, None), "accepts only options that begin with kafka."),
         (({"kafka.bootstrap.servers": "x"}, None), "kafka.bootstrap.servers='x': must be host:port"),
-        ((None, 70000), "metrics_port=70000: is a port number"),
+        ((None, 70000), "metrics_port=70000: must be a port number"),
     ],
 )
 def test_bad_arguments_of_register_are_refused(arguments, sentence):

@@ -34,13 +34,13 @@ def test_a_partitioner_can_be_chosen(option):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, r"kafka\.bootstrap\.servers=.*is needed"),
+        ({}, r"kafka\.bootstrap\.servers=.*is required"),
         (SERVERS | {"topic": " "}, "topic=' ': is empty"),
         (SERVERS | {"topc": "t"}, "is not an option of this sink; did you mean 'topic'"),
-        (SERVERS | {"subscribe": "t"}, "subscribe: .*is an option of reading"),
-        (SERVERS | {"includeheaders": "true"}, "includeHeaders: .*is an option of reading"),
+        (SERVERS | {"subscribe": "t"}, "subscribe: .*is an option for reading"),
+        (SERVERS | {"includeheaders": "true"}, "includeHeaders: .*is an option for reading"),
         (SERVERS | {"path": "/x"}, "without a path"),
-        (SERVERS | {"kafka.key.serializer": "x"}, "kafka.key.serializer: .*make the column a string or binary"),
+        (SERVERS | {"kafka.key.serializer": "x"}, "kafka.key.serializer: .*cast the column to string or binary"),
         (SERVERS | {"kafka.linger": "5"}, r"kafka\.linger: .*did you mean 'linger.ms'"),
         (SERVERS | {"kafka.acks": "some"}, r"kafka\.acks='some'"),
         (SERVERS | {"partitioner": "x", "kafka.partitioner.class": "y"}, "is given as well"),
@@ -91,15 +91,15 @@ def test_columns_of_sparks_sink_are_taken(columns, topic):
 @pytest.mark.parametrize(
     ("columns", "topic", "words"),
     [
-        ([("key", "string")], "t", "a column 'value' is needed, the rows have 'key'"),
+        ([("key", "string")], "t", "a column 'value' is required, the rows have 'key'"),
         ([], "t", "the rows have no columns"),
         ([("value", "string")], None, "set the option 'topic', or add a column 'topic'"),
-        ([("value", "bigint")], "t", "'value' is string or binary, not bigint: cast it"),
-        ([("value", "string"), ("partition", "bigint")], "t", "'partition' is int, not bigint"),
-        ([("value", "string"), ("headers", "map<string,string>")], "t", "'headers' is array<struct"),
-        ([("value", "string"), ("Key", "string")], "t", "'Key' would not be written: call it 'key'"),
-        ([("value", "string"), ("value", "string")], "t", "two columns 'value'"),
-        ([("value", "string"), ("topic", "int")], None, "'topic' is string, not int"),
+        ([("value", "bigint")], "t", "'value' must be string or binary, got bigint: cast it"),
+        ([("value", "string"), ("partition", "bigint")], "t", "'partition' must be int, got bigint"),
+        ([("value", "string"), ("headers", "map<string,string>")], "t", "'headers' must be array<struct"),
+        ([("value", "string"), ("Key", "string")], "t", "'Key' would not be written: rename it to 'key'"),
+        ([("value", "string"), ("value", "string")], "t", "column 'value' appears twice"),
+        ([("value", "string"), ("topic", "int")], None, "'topic' must be string, got int"),
     ],
 )
 def test_columns_that_cannot_be_records_are_named(columns, topic, words):

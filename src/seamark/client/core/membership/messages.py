@@ -140,8 +140,10 @@ def read_assignment(assignment: bytes, most: int) -> MemberAssignment:
     # Four bytes each on the wire, and far more in a consumer.
     if (count := sum(len(entry.partitions) for entry in decoded.assigned_partitions)) > most:
         raise TooManyAssigned(count)
-    found = {TopicPartition(entry.topic, index) for entry in decoded.assigned_partitions for index in entry.partitions}
-    partitions = tuple(sorted(found))
+    assigned = {
+        TopicPartition(entry.topic, index) for entry in decoded.assigned_partitions for index in entry.partitions
+    }
+    partitions = tuple(sorted(assigned))
     if impossible := next((each for each in partitions if each.partition < 0), None):
         raise SeamarkError(f"it names partition {impossible.partition} of topic {impossible.topic!r}")
     return MemberAssignment(partitions=partitions, user_data=decoded.user_data)

@@ -73,17 +73,17 @@ class DirectoryTask:
 def directory_tasks(directory: Path, published: Manifest) -> list[DirectoryTask]:
     """A task per partition of the offsets topic that is found in the directory or is the directory."""
     if not directory.is_dir():
-        raise LakeError(f"{directory} is not a directory: name one that holds copied logs of {TOPIC}")
+        raise LakeError(f"{directory} is not a directory with copied logs of {TOPIC}")
     found: dict[int, Path] = {}
     for path in [directory, *sorted(directory.glob(f"{TOPIC}-*")), *sorted(directory.glob(f"*/{TOPIC}-*"))]:
         match = _PARTITION.fullmatch(path.name)
         if match and path.is_dir():
             number = int(match[1])
             if number in found:
-                raise LakeError(f"{found[number]} and {path} both hold partition {number} of {TOPIC}: copy only one")
+                raise LakeError(f"{found[number]} and {path} both contain partition {number} of {TOPIC}: keep only one")
             found[number] = path
     if not found:
-        raise LakeError(f"{directory} holds no logs of {TOPIC}: there is no directory {TOPIC}-0 or alike in it")
+        raise LakeError(f"{directory} contains no logs of {TOPIC}: no directory such as {TOPIC}-0")
     tasks = []
     for number, path in sorted(found.items()):
         segments = tuple(str(each) for each in sorted(path.iterdir()) if _SEGMENT.fullmatch(each.name))

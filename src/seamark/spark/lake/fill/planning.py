@@ -64,13 +64,15 @@ def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[s
     found = cluster.topics([TOPIC]).get(TOPIC)
     if found is None:
         if published.covered:
-            raise LakeError(f"the cluster has no topic {TOPIC}, but the lake holds records of it: is it another one?")
-        log.warning("%s does not exist yet: nobody has committed on this cluster", TOPIC)
+            raise LakeError(
+                f"the cluster has no topic {TOPIC}, but the lake has records of it: is this another cluster?"
+            )
+        log.warning("%s does not exist yet: nothing has been committed on this cluster", TOPIC)
         return published.topic_id, []
     if published.topic_id and found.topic_id and found.topic_id != published.topic_id:
         raise LakeError(
-            f"{TOPIC} was created again (id {published.topic_id} became {found.topic_id}): its offsets mean nothing in "
-            "the lake's history; fill a new lake in another directory"
+            f"{TOPIC} was recreated (id {published.topic_id} became {found.topic_id}): its offsets do not match "
+            "the lake's history; use a new lake in another directory"
         )
     partitions = [TopicPartition(TOPIC, number) for number in found.partitions]
     starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
@@ -81,7 +83,7 @@ def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[s
         if covered and ends[partition] < covered.end:
             raise LakeError(
                 f"{partition} ends at offset {ends[partition]}, but the lake has it up to {covered.end}: "
-                "it is of another cluster, or records were lost there"
+                "it is another cluster, or records were lost"
             )
         if begin < ends[partition]:
             wanted = OffsetRange(partition, found.topic_id, begin, ends[partition])

@@ -104,7 +104,7 @@ def rejects_told(root: Path, files: Iterable[File]) -> str:
     assert first is not None
     told = "; ".join(f"{count} of them: {kind}" for kind, count in kinds.most_common())
     return (
-        f"{counted(kinds.total(), 'record')} of {TOPIC} cannot be read and went to the table rejects ({told}); "
+        f"{counted(kinds.total(), 'record')} of {TOPIC} cannot be decoded and are in the table rejects ({told}); "
         f"the first is in partition {first[0]} at offset {first[1]}"
     )
 

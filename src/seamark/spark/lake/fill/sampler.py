@@ -55,9 +55,9 @@ def sample(
             merge_small_files(spark, lake)
         if not look.groups:
             # Kafka leaves out of its list what may not be seen.
-            log.warning("the coordinators name no group: there is none, or Describe on groups is missing")
+            log.warning("the coordinators returned no group: there is none, or the DESCRIBE ACL on groups is missing")
         if look.unknown:
-            log.warning("groups and partitions that did not answer the look of %d: %d", look.time_ms, look.unknown)
+            log.warning("sample at %d ms: groups and partitions that could not be read: %d", look.time_ms, look.unknown)
         for table, file in look.files:
             if not table.startswith("state_"):
                 rows[table] = rows.get(table, 0) + file.rows

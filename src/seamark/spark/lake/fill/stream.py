@@ -108,7 +108,7 @@ def stream(
     with asking(topic_options(config)) as cluster:
         found = cluster.topics([TOPIC])
     if TOPIC not in found:
-        raise LakeError(f"{TOPIC} does not exist yet: nobody has committed on this cluster")
+        raise LakeError(f"{TOPIC} does not exist yet: nothing has been committed on this cluster")
     _check_ahead(lake, str(checkpoint))
     covered = lake.published.covered
     start = {str(n): covered[n].end if n in covered else _EARLIEST for n in found[TOPIC].partitions}
@@ -176,5 +176,5 @@ def _check_ahead(lake: Lake, checkpoint: str) -> None:
     if done and max(done) > held:
         raise LakeError(
             f"the checkpoint {checkpoint} is at batch {max(done)}, but the lake at {lake.path} has its batches up to "
-            f"{held} only: use a new checkpoint, it will go on where the lake ends"
+            f"{held} only: use a new checkpoint, which continues where the lake ends"
         )

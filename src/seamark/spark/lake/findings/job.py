@@ -89,12 +89,12 @@ def parameters_from(wanted: Mapping[str, str]) -> Parameters:
     chosen: dict[str, Any] = {}
     for name, text in wanted.items():
         if name not in known:
-            raise UsageError(f"the rules have no parameter {name!r}; there are {', '.join(known)}")
+            raise UsageError(f"unknown rule parameter {name!r}; known: {', '.join(known)}")
         try:
             value = known[name](text)
         except ValueError:
-            raise UsageError(f"the parameter {name} is a number, not {text!r}") from None
+            raise UsageError(f"the parameter {name} must be a number, got {text!r}") from None
         if value <= 0:
-            raise UsageError(f"the parameter {name} is above 0, not {text}")
+            raise UsageError(f"the parameter {name} must be > 0, got {text}")
         chosen[name] = value
     return replace(usual, **chosen)

@@ -55,7 +55,7 @@ class Lake:
         """Make an empty lake in a directory that is missing or empty."""
         root = _local(path)
         if root.exists() and (not root.is_dir() or any(each.name != _LOCK for each in root.iterdir())):
-            raise LakeError(f"{root} is not an empty directory: a lake needs one of its own")
+            raise LakeError(f"{root} is not an empty directory: a lake needs its own")
         tables = {each: column_texts(each) for each in TABLES}
         description = {"format": _FORMAT, "version": VERSION, "cluster": cluster, "tables": tables}
         with _writable(root):
@@ -110,7 +110,7 @@ class Lake:
     def read(self, spark: SparkSession, table: str) -> DataFrame:
         """A table as it was published; with no rows where nothing was."""
         if table not in TABLES and table not in STATE_TABLES:
-            raise LakeError(f"there is no table {table!r} in a lake; there are {', '.join(TABLES)}")
+            raise LakeError(f"unknown table {table!r}; known: {', '.join(TABLES)}")
         paths = [str(path) for path in self.files(table)]
         if not paths:
             return spark.createDataFrame([], schema(table))
@@ -164,7 +164,7 @@ class Lake:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LakeError(f"another run is writing the lake at {self.path}: wait for its end") from None
+                raise LakeError(f"another run is writing the lake at {self.path}: wait until it has finished") from None
             self.refresh()
             for version, path in _versions(self.path):
                 if version > self.version:
@@ -223,8 +223,8 @@ def _read_description(root: Path) -> str | None:
     for table in TABLES:
         if tables.get(table) != column_texts(table):
             raise LakeError(
-                f"the lake at {root} was made with other columns of {table} than this build has: "
-                "fill a new lake in another directory"
+                f"the lake at {root} has other columns in {table} than this release: "
+                "use a new lake in another directory"
             )
     return cluster if cluster is None else str(cluster)
 

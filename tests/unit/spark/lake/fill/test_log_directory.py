@@ -107,7 +107,7 @@ def test_damage_at_the_very_end_waits_for_the_next_copy(lake, directory):
 
 
 def test_a_directory_without_logs_of_the_topic_is_refused(lake, directory, tmp_path):
-    with pytest.raises(LakeError, match="holds no logs of __consumer_offsets"):
+    with pytest.raises(LakeError, match="contains no logs of __consumer_offsets"):
         run(lake, directory)
     with pytest.raises(LakeError, match="is not a directory"):
         run(lake, tmp_path / "missing")
@@ -118,7 +118,7 @@ def test_the_same_partition_from_two_brokers_is_refused(lake, directory):
         (directory / broker).mkdir()
         segment(directory / broker, 0, batch(0))
 
-    with pytest.raises(LakeError, match="both hold partition 3"):
+    with pytest.raises(LakeError, match="both contain partition 3"):
         run(lake, directory)
 
 

@@ -46,11 +46,11 @@ def test_a_topic_that_was_made_again_or_cut_is_refused():
     cluster = MemoryCluster(**{TOPIC: [5]})
     known = Manifest(1, {}, {0: Covered(0, 5, 5, -1)}, plan(cluster, OPTIONS, Manifest())[0])
     cluster.create(TOPIC, [9])
-    with pytest.raises(LakeError, match=r"was created again .* fill a new lake"):
+    with pytest.raises(LakeError, match=r"was recreated .* use a new lake"):
         plan(cluster, OPTIONS, known)
     with pytest.raises(LakeError, match="ends at offset 9, but the lake has it up to 50"):
         plan(cluster, OPTIONS, Manifest(1, {}, {0: Covered(0, 50, 50, -1)}))
-    with pytest.raises(LakeError, match="has no topic __consumer_offsets, but the lake holds records"):
+    with pytest.raises(LakeError, match="has no topic __consumer_offsets, but the lake has records"):
         plan(MemoryCluster(), OPTIONS, known)
     assert plan(MemoryCluster(), OPTIONS, Manifest()) == (None, [])
 

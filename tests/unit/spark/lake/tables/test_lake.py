@@ -61,7 +61,7 @@ def test_records_that_cannot_be_read_are_told_in_one_line_of_the_log(tmp_path, c
         publish_reports(lake, [Report(4, Covered(0, 91, 91, -1), 91, None, None, list(files.finish()))])
     [line] = [record.getMessage() for record in caplog.records if "rejects" in record.getMessage()]
     assert line.startswith(
-        "12 records of __consumer_offsets cannot be read and went to the table rejects (5 of them: others; "
+        "12 records of __consumer_offsets cannot be decoded and are in the table rejects (5 of them: others; "
         "3 of them: no topic can have a partition -5; 1 of them: "
     )
     assert line.endswith("); the first is in partition 4 at offset 79")
@@ -130,7 +130,7 @@ def damage(path, **changes):
         (lambda path: (path / "lake.json").write_text("{"), "is damaged: lake.json cannot be read"),
         (lambda path: damage(path, format="delta"), "says format 'delta'"),
         (lambda path: damage(path, version=2), "has format version 2, this build reads version 1"),
-        (lambda path: damage(path, tables={"commits": ["group int"]}), "other columns of commits"),
+        (lambda path: damage(path, tables={"commits": ["group int"]}), "other columns in commits"),
         (lambda path: (path / "manifest" / f"{1:012d}.json").write_text(""), "none of its 1 manifests is whole"),
     ],
 )  # fmt: skip

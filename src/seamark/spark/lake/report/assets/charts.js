@@ -181,7 +181,7 @@ function lineChart(label, series, bands) {
   }
   return frame(svg, label, top, bottom, (point) => {
     const known = series.filter((each) => each.values[point] !== null).sort((a, b) => b.values[point] - a.values[point]);
-    if (!known.length) return `${timeText(pointTime(point))}\nnothing known`;
+    if (!known.length) return `${timeText(pointTime(point))}\nno data`;
     const lines = known.slice(0, 10).map((each) => `${each.name}: ${countText(each.values[point])}`);
     const more = known.length > 10 ? [`and ${known.length - 10} more`] : [];
     return [timeText(pointTime(point)), ...lines, ...more].join("\n");
@@ -237,7 +237,7 @@ function rebalanceChart(label, marks) {
     const from = pointTime(point);
     const here = marks.filter((mark) => mark[R.at_ms] >= from && mark[R.at_ms] < from + report.step_ms);
     const before = marks.filter((mark) => mark[R.at_ms] < from + report.step_ms).pop();
-    if (!before) return `${timeText(from)}\nnothing known`;
+    if (!before) return `${timeText(from)}\nno data`;
     const lines = here.slice(-6).map((mark) => {
       const took = mark[R.duration_ms] === null ? "" : `, took ${durationText(mark[R.duration_ms])}`;
       return `generation ${mark[R.generation]} at ${timeText(mark[R.at_ms]).slice(11)}: ${mark[R.joined]} joined, ${mark[R.gone]} left${took}`;

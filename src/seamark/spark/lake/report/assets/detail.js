@@ -4,7 +4,7 @@ const COLOURS = 8;
 const FEW = 6;
 
 const SUMS =
-  "Committed + lag = log end, as of the last look. First offset + read + moved = last offset: the first commit that is known, what the group went on by, what was set from outside, went back or had expired, and the last commit. What was read before the first commit is not known.";
+  "Committed + lag = log end, as of the last sample. First offset + read + moved = last offset: the first known commit, what the group has read, what was set from outside, went back or expired, and the last commit. What was read before the first commit is unknown.";
 
 function tile(name, value, note, look) {
   return make("div", {}, make("span", {}, name), make("strong", { class: look }, value), note ? make("small", {}, note) : null);
@@ -18,7 +18,7 @@ function groupTiles(group) {
   return make(
     "div",
     { class: "tiles" },
-    tile("Lag", countText(group.lag), "log end minus committed, at the last look"),
+    tile("Lag", countText(group.lag), "log end minus committed offset, at the last sample"),
     ...lagParts([group], (each) => each).map(([title, value, note, look]) => tile(title, countText(value(group)), note, look)),
     tile("Behind", lateText(group.time_lag_ms, group.method), lateNote(group.time_lag_ms, group.method)),
     tile("State", group.state || "–", [group.type, group.members === null ? null : `${countText(group.members)} members`].filter(Boolean).join(", ")),
@@ -32,7 +32,7 @@ function groupTiles(group) {
 function lagSection(group, bands) {
   const shown = group.shown.filter((row) => row[P.lag_points]);
   if (!group.lag_points) {
-    return [make("p", { class: "quiet" }, "Nobody looked at the logs: without the sampler a lag is not known.")];
+    return [make("p", { class: "quiet" }, "The logs were not sampled, so the lag is unknown.")];
   }
   const series = shown.map((row, place) => ({ name: partitionName(row), values: row[P.lag_points], look: lookOf(place, shown.length) }));
   const all = { name: "all partitions", values: group.lag_points, look: "all total" };
@@ -64,7 +64,7 @@ function lagLabel(group) {
 
 function skewRows(group) {
   const value = group.shown.some((row) => row[P.written]) ? P.written : P.read;
-  const what = value === P.written ? "written from the first to the last look" : "read from the first to the last commit";
+  const what = value === P.written ? "written from the first to the last sample" : "read from the first to the last commit";
   const short = value === P.written ? "written" : "read";
   const rows = group.shown
     .filter((row) => row[value] !== null)
@@ -138,19 +138,19 @@ function showGroup(place) {
   const heat = group.shown.filter((row) => row[P.commit_points]).map((row) => ({
     name: partitionName(row), short: report.topics.length > 1 ? shortName(row) : `partition ${row[P.partition]}`, values: row[P.commit_points],
   }));
-  if (heat.length) parts.push(make("h2", {}, "Commits over time, by partition"), ...heatMap(`Commits of ${group.name} over time, ${countText(group.commits)} in all`, heat));
+  if (heat.length) parts.push(make("h2", {}, "Commits over time, by partition"), ...heatMap(`Commits of ${group.name} over time, ${countText(group.commits)} in total`, heat));
   if (group.read_points && sum(group.read_points)) {
     const read = { name: `read in ${stepText()}`, values: group.read_points, look: "s0" };
-    parts.push(make("h2", {}, `Records read over time, per ${stepText()}`), lineChart(`Records that ${group.name} read over time, ${countText(group.read)} in all`, [read], []));
+    parts.push(make("h2", {}, `Records read over time, per ${stepText()}`), lineChart(`Records that ${group.name} read over time, ${countText(group.read)} in total`, [read], []));
   }
   if (group.rebalance_marks.length) {
     const count = `${countText(group.rebalances)} rebalances`;
     parts.push(make("h2", {}, "Members and rebalances"), rebalanceChart(`Members of ${group.name} over time, ${count}`, group.rebalance_marks));
     const left = group.rebalances - group.rebalance_marks.length;
-    parts.push(make("p", { class: "quiet" }, left > 0 ? `The last ${group.rebalance_marks.length} of ${count}.` : `${count}.`, " A red mark: somebody left; a green one: only joined."));
+    parts.push(make("p", { class: "quiet" }, left > 0 ? `The last ${group.rebalance_marks.length} of ${count}.` : `${count}.`, " Red marks: members left; green marks: members only joined."));
   }
   const skew = skewRows(group);
-  if (skew.rows.length > 1) parts.push(make("h2", {}, `How the work is spread: records ${skew.what}`), bars(`Records ${skew.what} per partition of ${group.name}`, skew.rows));
+  if (skew.rows.length > 1) parts.push(make("h2", {}, `Distribution of work: records ${skew.what}`), bars(`Records ${skew.what} per partition of ${group.name}`, skew.rows));
   if (group.shown.length) parts.push(make("h2", {}, "Partitions"), make("p", { class: "quiet" }, SUMS), make("div", { class: "wide" }, partitionTable(group)));
   if (missing > 0) parts.push(make("p", { class: "quiet" }, `${countText(missing)} partitions with less lag are not shown.`));
   view.replaceChildren(...parts);

@@ -15,7 +15,7 @@ function evidenceText(finding) {
 const countSmall = (number) => (Number.isInteger(number) ? countText(number) : String(Number(number.toPrecision(3))));
 
 function findingCard(finding, withGroup) {
-  const last = finding.last_ms === null ? "still so at the end" : `until ${timeText(finding.last_ms)}`;
+  const last = finding.last_ms === null ? "ongoing" : `until ${timeText(finding.last_ms)}`;
   const head = make("p", {}, make("span", { class: `badge ${finding.severity}` }, finding.severity), make("span", { class: "kind" }, finding.kind));
   if (withGroup) {
     const name = finding.group;
@@ -49,7 +49,7 @@ function showFindings() {
   const pages = Math.max(1, Math.ceil(rows.length / PAGE));
   findingsList.page = Math.max(0, Math.min(findingsList.page, pages - 1));
   const cards = rows.slice(findingsList.page * PAGE, (findingsList.page + 1) * PAGE).map((each) => findingCard(each, true));
-  const nothing = report.findings.length ? "No finding has these words." : "Nothing was found.";
+  const nothing = report.findings.length ? "No finding matches the filter." : "No findings.";
   byId("findings").replaceChildren(...(cards.length ? cards : [make("p", { class: "quiet" }, nothing)]));
   const left = report.findings_left_out ? `; ${countText(report.findings_left_out)} less urgent ones are in the lake only` : "";
   byId("findings-count").textContent = `${countText(rows.length)} of ${countText(report.findings.length)} findings${left}`;

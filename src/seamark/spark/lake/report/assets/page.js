@@ -4,7 +4,7 @@ function overview() {
   byId("title").textContent = report.cluster ? `Consumer groups of cluster ${readable(report.cluster)}` : "Consumer groups";
   document.title = `Offsets report${report.cluster ? ` – ${report.cluster}` : ""}`;
   byId("span").textContent = totals.commits || totals.groups
-    ? `${timeText(report.from_ms)} to ${timeText(report.until_ms)} UTC; a point of a chart is ${stepText()}`
+    ? `${timeText(report.from_ms)} to ${timeText(report.until_ms)} UTC; each point of a chart covers ${stepText()}`
     : "The lake is empty.";
   byId("tiles").append(
     tile("Groups", countText(totals.groups), `${countText(totals.partitions)} partitions`),
@@ -14,8 +14,8 @@ function overview() {
     ...SEVERITIES.map((name) => tile(`${name[0].toUpperCase()}${name.slice(1)}`, countText(totals.severities[name]), "findings", totals.severities[name] ? name : null)),
   );
   if (totals.rejects) byId("tiles").append(tile("Rejects", countText(totals.rejects), "records that could not be read", "warning"));
-  const left = report.groups_left_out ? ` ${countText(report.groups_left_out)} groups with nothing found and the least lag are left out.` : "";
-  byId("foot").textContent = `Made ${timeText(report.made_ms)} UTC from version ${report.lake_version} of the lake.${left} All times are UTC. Who committed is inferred: Kafka does not record it.`;
+  const left = report.groups_left_out ? ` ${countText(report.groups_left_out)} groups without findings and with the least lag are omitted.` : "";
+  byId("foot").textContent = `Created ${timeText(report.made_ms)} UTC from version ${report.lake_version} of the lake.${left} All times are UTC. Who committed is inferred: Kafka does not record it.`;
 }
 
 function route() {

@@ -97,7 +97,7 @@ function lateText(ms, method) {
 }
 
 function lateNote(ms, method) {
-  return ms === null || ms === undefined || method === null ? "not known" : method;
+  return ms === null || ms === undefined || method === null ? "unknown" : method;
 }
 
 const pointTime = (point) => report.from_ms + point * report.step_ms;
