@@ -15,8 +15,9 @@ class AllowedImports(Contract):
     """Lines of the form ``package -> package, package``, ``package -> (nothing)`` or ``package -> *``.
 
     A line governs what no longer name has a line of its own for, and what one line governs is free to import each
-    other. Several names may stand on the left; ``@name = package, package`` gives a name to a list. What ``everyone``
-    may import imports nothing else itself.
+    other. Several names may stand on the left; ``@name = package, package`` gives a name to a list. A target with
+    ``.__init__`` behind it is what the package exports, without the modules in it. What ``everyone`` may import imports
+    nothing else itself.
     """
 
     everyone = fields.ListField(subfield=fields.StringField())
@@ -73,6 +74,8 @@ def _names(text: str, lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _is_in(module: str, package: str) -> bool:
+    if package.endswith(".__init__"):
+        return module == package.removesuffix(".__init__")
     return module == package or (package != "seamark" and module.startswith(package + "."))
 
 

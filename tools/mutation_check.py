@@ -67,10 +67,6 @@ class Stage(NamedTuple):
 
 def _stages(package: str, seeds: int) -> list[Stage]:
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", "not kafka and not java"]
-    properties = {
-        "coordinator": ["test_coordinator.py"],
-        "storage": ["test_storage_model.py", "test_storage_damage.py"],
-    }
     units = [f"tests/unit/{package}", "tests/simulation/test_edges_of_the_cores.py"]
     if package == "storage":
         units.append("tests/contracts/test_filesystem_contract.py")
@@ -79,7 +75,7 @@ def _stages(package: str, seeds: int) -> list[Stage]:
     stages = [
         Stage("unit", [*pytest, *units]),
         Stage("lifetimes", [*lifetimes, "0", str(few)]),
-        Stage("properties", [*pytest, *(f"tests/property/{name}" for name in properties[package])]),
+        Stage("properties", [*pytest, f"tests/property/{package}"]),
     ]
     if seeds > few:
         stages.append(Stage("more lifetimes", [*lifetimes, str(few), str(seeds - few)]))

@@ -12,15 +12,18 @@ TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 
 
-def test_every_item_has_a_test_or_a_reason_and_none_has_both():
-    table = requirements_table.coverage(TESTS)
+@pytest.fixture(scope="module")
+def table():
+    return requirements_table.coverage(TESTS)
+
+
+def test_every_item_has_a_test_or_a_reason_and_none_has_both(table):
     assert requirements_table.missing(table) == []
     assert [item for item in UNTESTED if table[item]] == []
     assert len(table) == 293
 
 
-def test_the_table_is_up_to_date():
-    table = requirements_table.coverage(TESTS)
+def test_the_table_is_up_to_date(table):
     assert requirements_table.DOCUMENT.read_text() == requirements_table.document(table), (
         "run python -m tools.requirements_table"
     )

@@ -1,8 +1,10 @@
-"""Commands against the cluster of the test's module, which gives it as ``cluster``."""
+"""Commands against the cluster of the test's module, which gives it as ``cluster``, or against each broker."""
 
 import pytest
 
-from tests.support.commands import command_runner
+from tests.support.commands import command_runner, seamark
+
+__all__ = ["run", "seamark"]
 
 
 @pytest.fixture

@@ -81,7 +81,9 @@ def test_who_is_not_let_in_is_told_why(zookeeper_secured, security, change, kind
         store.groups()
 
 
-def test_the_command_moves_offsets_out_of_it(zookeeper_secured, security, clusters, admins, run, fresh_name, tmp_path):
+def test_the_command_moves_offsets_out_of_it(
+    zookeeper_secured, security, clusters, admins, run, fresh_name, tmp_path, monkeypatch
+):
     topic, address = fresh_name("topic"), f"{zookeeper_secured.connect}/{fresh_name('root')}"
     clusters[0].create_topic(topic)
     with ZookeeperStore(address, **security) as store:
@@ -96,6 +98,7 @@ def test_the_command_moves_offsets_out_of_it(zookeeper_secured, security, cluste
     ran = run("migrate", "verify", plan, "--zookeeper-config", str(config), "--json")
     assert (ran.code, json.loads(ran.out or "[]")) == (0, []), ran.err
     # A plan holds no credentials: without them nobody is let in, which is said and ends.
+    monkeypatch.setitem(ZookeeperStore.__init__.__kwdefaults__, "timeout", 1.0)
     ran = run("migrate", "verify", plan)
     assert ran.code != 0
     assert "Traceback" not in ran.err

@@ -1,7 +1,8 @@
-"""The source on a standalone cluster of two workers, and through Spark Connect: programs as a user would start them.
+"""The source and the lake on a standalone cluster of two workers, and the source through Spark Connect.
 
-The executors' Python has Seamark from an environment archive, or from ``--py-files`` on top of installed dependencies;
-in neither case from the environment that runs the tests.
+They are programs as a user would start them. Where the source is read, the executors' Python has Seamark from an
+environment archive, or from ``--py-files`` on top of installed dependencies; in neither case from the environment that
+runs the tests.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import sys
 import pytest
 
 from seamark.client import Producer
+from seamark.spark.lake.fill import job
 from tests.support.external_tools import java
+from tests.support.lake_driver import commit_some, contents
 from tests.support.spark_cluster_processes import (
     archive_of,
     make_environment,
@@ -48,9 +51,20 @@ query = (
     .start()
 )
 query.awaitTermination()
-streamed = session.read.parquet(out + "/rows").distinct().count()
+streamed = len(set(session.read.parquet(out + "/rows").collect()))
 home = os.path.dirname(seamark.spark.__file__)
 print(json.dumps({"rows": rows.n, "bytes": rows.bytes, "streamed": streamed, "home": home}))
+session.stop()
+"""
+
+FILL = """
+import json, sys
+from pyspark.sql import SparkSession
+from seamark.spark.lake.fill import job
+
+session = SparkSession.builder.master(sys.argv[1]).getOrCreate()
+summary = job.run(session, sys.argv[3], config={"bootstrap.servers": sys.argv[2]})
+print(json.dumps({"records": summary.records, "rows": dict(summary.rows)}))
 session.stop()
 """
 
@@ -147,3 +161,22 @@ def test_the_source_works_through_spark_connect(our_broker, our_admin, filled, f
     )
 
     check(json.loads(printed.splitlines()[-1]), our_admin, group)
+
+
+@pytest.mark.slow
+def test_two_workers_fill_a_lake(cluster, our_broker, spark, fresh_name, tmp_path):
+    topic = fresh_name("lake")
+    our_broker.create_topic(topic, partitions=2)
+    commit_some(our_broker, topic, 60)
+
+    printed = run_program(
+        FILL, cluster, our_broker.bootstrap, str(tmp_path / "cluster-lake"),
+        directory=tmp_path / "driver", python=sys.executable,
+        settings={"spark.cores.max": "2", "spark.executor.memory": "512m"},
+    )  # fmt: skip
+    summary = json.loads(printed.splitlines()[-1])
+
+    job.run(spark, tmp_path / "local-lake", config={"bootstrap.servers": our_broker.bootstrap})
+
+    assert summary["rows"]["commits"] >= 60
+    assert contents(spark, tmp_path / "cluster-lake") == contents(spark, tmp_path / "local-lake")

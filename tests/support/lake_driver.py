@@ -9,15 +9,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seamark.client import Admin, Offset, TopicPartition
 from tests.support.spark_session import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from seamark import Broker
+
 _PROGRAM = """
 import sys
 from seamark.spark.lake.fill import job
 from seamark.spark.lake.fill.stream import stream
+from seamark.client import Admin, Offset, TopicPartition
 from tests.support.spark_session import local_session
 
 with local_session() as spark:
@@ -32,6 +36,14 @@ with local_session() as spark:
             job.run(spark, sys.argv[2], config=config)
         print("done", flush=True)
 """
+
+
+def commit_some(broker: Broker, topic: str, count: int) -> None:
+    """Commits of seven groups to a topic of two partitions."""
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        for number in range(count):
+            place = {TopicPartition(topic, number % 2): Offset(number)}
+            admin.alter_group_offsets(f"{topic}-{number % 7}", place, look_first=False).raise_if_failed()
 
 
 class LakeDriver:

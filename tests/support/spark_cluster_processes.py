@@ -36,10 +36,10 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
             _process("org.apache.spark.deploy.master.Master", log, "--host", "127.0.0.1", "--port", "0")
         )
         master = _wait_for(log, r"Starting Spark master at (spark://[^\s]+)")
-        for number in range(workers):
-            place = directory / f"worker-{number}"
+        logs = [directory / f"worker-{number}.log" for number in range(workers)]
+        for log in logs:
+            place = log.with_suffix("")
             place.mkdir()
-            log = directory / f"worker-{number}.log"
             running.enter_context(
                 _process(
                     "org.apache.spark.deploy.worker.Worker",
@@ -57,6 +57,8 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
                     master,
                 )
             )
+        # Side by side: each is a JVM that starts.
+        for log in logs:
             _wait_for(log, r"(Successfully registered with master)")
         yield master
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seamark.addresses import is_loopback, parse_address
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config, read_properties
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Options, client_config, read_properties
 from seamark.cli.show.durations import count_of, duration_text, pause_of, seconds_of, time_ms_of
 from seamark.cli.show.terminal_text import say
 from seamark.errors import MissingExtra, UsageError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Options, client_config
-from seamark.cli.groups.view import GroupsOrAll
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Options, client_config
+from seamark.cli.options.names import GroupsOrAll
 from seamark.cli.show.durations import pause_of
 from seamark.errors import UsageError
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from seamark.cli.connection_options import ConfigFile, Json, Options, client_config
+from seamark.cli.options.connection import ConfigFile, Json, Options, client_config
 from seamark.errors import UsageError
 
 _Rows = Annotated[int, typer.Option("--rows", metavar="N", help="Number of orders to write.")]

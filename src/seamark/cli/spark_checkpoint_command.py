@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out, make_plan
+from seamark.cli.show.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.show.rows import Column, chosen_form, write_file, write_rows
 from seamark.cli.show.terminal_text import say, tell
 from seamark.errors import UsageError
 from seamark.readable_text import readable_json
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
-    from seamark.client.records import Offset
+    from seamark.client import Admin, Offset
     from seamark.plans.plan import ClusterState, LogRange
     from seamark.spark.read.checkpoint import Checkpoint, CheckpointBatch
     from seamark.spark.read.offset_document import SourceOffsets
@@ -249,7 +248,7 @@ def _check_identity(offsets: SourceOffsets, state: ClusterState) -> None:
 def _wanted(
     checkpoint: Checkpoint, batch: CheckpointBatch, offsets: SourceOffsets, state: ClusterState, group: str
 ) -> dict[TopicPartition, Offset | int | None]:
-    from seamark.client.records import Offset
+    from seamark.client import Offset
     from seamark.spark.read.group_commits import commit_metadata
 
     query = checkpoint.query_id or offsets.query

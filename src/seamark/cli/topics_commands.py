@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from seamark.cli.completion_command import topic_names
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.names import known_topics, topic_names
 from seamark.cli.show.rows import Column, chosen_form, write_rows
 from seamark.cli.show.terminal_text import say
 from seamark.counts import counted
-from seamark.errors import SeamarkError, UsageError
-
-if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
-    from seamark.client.cluster_view import TopicView
+from seamark.errors import UsageError
 
 _Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", autocompletion=topic_names)]
 _NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
@@ -191,17 +187,6 @@ def config_(
         if not entry.is_default
     )
     write_rows(_CONFIG, rows, chosen_form(as_json))
-
-
-def known_topics(admin: Admin, names: Iterable[str]) -> dict[str, TopicView]:
-    """The named topics; an error with the nearest name for one that is not there."""
-    from seamark.suggest import absent
-
-    known = admin.list_topics(include_internal=True)
-    for name in names:
-        if name not in known:
-            raise SeamarkError(absent("topic", name, known))
-    return {name: known[name] for name in names}
 
 
 def _settings(texts: Iterable[str]) -> dict[str, str]:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.client.admin.admin import Admin
-from seamark.client.records import Offset
+from seamark.client import Admin, Offset
 from seamark.counts import counted, number_text
 from seamark.dashboard.sight import NotFound
 from seamark.dashboard.topics_page import Topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.counts import counted
 from seamark.dashboard.changes import Done, Proposal
 from seamark.dashboard.layout import Context, hidden, page, table

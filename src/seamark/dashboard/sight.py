@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from seamark.client.admin.admin import Admin
+from seamark.client import Admin
 from seamark.counts import counted, number_text, some_of
 from seamark.dashboard.board import TROUBLES, Board, GroupRow, findings, make_board
 from seamark.errors import SeamarkError

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from seamark.client.admin.admin import Admin
+from seamark.client import Admin
 from seamark.client.cluster_view import TopicView
 from seamark.dashboard.board import Board
 from seamark.dashboard.groups_page import pages

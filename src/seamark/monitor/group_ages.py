@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seamark.client.admin.admin import Admin
+from seamark.client import Admin
 from seamark.client.admin.record_times import LogPlace
 from seamark.client.errors import BrokerError, ClientError, CorruptRecords
 from seamark.monitor.scan import PartitionView, Scan

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records import LARGEST_OFFSET, Offset
+from seamark.client import Offset
+from seamark.client.records import LARGEST_OFFSET
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
 from seamark.readable_text import no_formula, readable_json, without_apostrophe

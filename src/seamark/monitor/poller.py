@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from seamark.client.admin.admin import Admin
+from seamark.client import Admin
 from seamark.errors import SeamarkError
 from seamark.monitor.group_ages import GroupAges
 from seamark.monitor.scan import Scan, scan

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seamark.client.admin.admin import Admin
+from seamark.client import Admin, Offset
 from seamark.client.admin.types import GroupDescription, GroupMember
-from seamark.client.records import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_logs
 from seamark.rules.lag import Basis, Lag, lag_of, total, total_unfinished

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from seamark.client.admin.admin import Admin
-from seamark.client.records import Offset
+from seamark.client import Admin, Offset
 from seamark.errors import UsageError
 from seamark.plans.plan import ClusterState, LogRange
 from seamark.topic_partition import TopicPartition

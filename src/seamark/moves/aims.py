@@ -16,7 +16,7 @@ from seamark.plans.plan import LogRange, TopicState, outside_log
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin
 
 
 REMEDY = "--allow-outside-log sets it as it is"

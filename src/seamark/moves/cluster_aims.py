@@ -22,8 +22,7 @@ from seamark.plans.plan import LogRange, outside_log
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
-    from seamark.client.consumer.consumer import Consumer
+    from seamark.client import Admin, Consumer
 
 # One request asks for one time per partition; so many are under way together.
 _TIMES_AT_ONCE = 8

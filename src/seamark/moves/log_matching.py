@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from seamark.client.records import Record
+from seamark.client import Record
 from seamark.counts import counted
 from seamark.plans.plan import LogRange
 

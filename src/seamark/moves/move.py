@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.plans.plan import Change, is_same
 from seamark.stores.contract import BadOffset, StoredOffset
 from seamark.topic_partition import TopicPartition

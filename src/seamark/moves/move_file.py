@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from seamark.client.records import LARGEST_OFFSET, Offset
+from seamark.client import Offset
+from seamark.client.records import LARGEST_OFFSET
 from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.fsync import sync_directory

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.errors import UsageError
 from seamark.moves.aims import Aim, Aiming, Aims
 from seamark.moves.batches import group_portions

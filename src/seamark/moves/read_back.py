@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.moves.batches import group_portions

@@ -17,8 +17,7 @@ from seamark.moves.log_matching import Fingerprint, fingerprint
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from seamark.client.consumer.consumer import Consumer
-    from seamark.client.records import Record
+    from seamark.client import Consumer, Record
 
 # Partitions read at once: each may have one fetched chunk in memory.
 _AT_ONCE = 200

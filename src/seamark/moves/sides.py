@@ -18,8 +18,7 @@ from seamark.plans.plan import ClusterState
 from seamark.stores.contract import GroupOffsets, OffsetStore
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
-    from seamark.client.consumer.consumer import Consumer
+    from seamark.client import Admin, Consumer
     from seamark.plans.plan import TopicState
 
 

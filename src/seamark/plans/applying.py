@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from seamark.client import Offset
 from seamark.client.errors import ClientError, MemberFenced
 from seamark.client.group_offsets import commit_portions
-from seamark.client.records import Offset
 from seamark.errors import SeamarkError
 from seamark.plans.cluster_reading import read_committed, read_state
 from seamark.plans.decisions import Standing, Standings, check, describe
@@ -31,7 +31,7 @@ from seamark.plans.undoing import UndoRecord
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin
 
 CHANGED = "changed"
 ALREADY = "already"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.counts import number_text
 from seamark.plans.plan import ClusterState, LogRange, Plan, Wanted, build_plan, outside_log
 from seamark.topic_partition import TopicPartition

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from seamark.client import Offset
 from seamark.client.errors import BrokerError, UnsupportedByBroker
-from seamark.client.records import Offset
 from seamark.plans.plan import ClusterState, GroupState, LogRange, TopicState
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin
     from seamark.client.admin.types import GroupDescription, GroupMember
     from seamark.client.cluster_view import TopicView
 

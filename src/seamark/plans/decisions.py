@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.plans.errors import GroupInUse, OutsideLog, PlanRefused, PlanStale, TopicChanged, WrongCluster, some
 from seamark.plans.plan import Change, ClusterState, Plan, is_same, outside_log
 

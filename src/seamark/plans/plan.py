@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from seamark.client.records import LARGEST_OFFSET, Offset
+from seamark.client import Offset
+from seamark.client.records import LARGEST_OFFSET
 from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.plans.errors import OutsideLog, TopicChanged, some

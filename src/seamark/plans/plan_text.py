@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from seamark.client.records import LARGEST_OFFSET, Offset
+from seamark.client import Offset
+from seamark.client.records import LARGEST_OFFSET
 from seamark.errors import UsageError
 from seamark.json_fields import no_field_twice
 from seamark.plans.errors import BadPlan

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from seamark.client.records import Offset
+from seamark.client import Offset
 from seamark.plans.decisions import Standing, group_problem, log_problem, standings, topic_problems
 from seamark.plans.plan import Change, ClusterState, LogRange, Plan
 from seamark.topic_partition import TopicPartition

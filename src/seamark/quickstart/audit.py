@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.quickstart.looks import Looks
-    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake import Lake
 
 # The story takes seconds where life takes hours: a partition that stands still for so long counts as blocked. What is
 # told by a consumer's pace cannot be told in so short a time, least of all on a busy machine: it is not looked for.
@@ -45,7 +45,7 @@ def new_lake(admin: Admin, places: Places, *, from_now: bool) -> Lake:
 
     AuditImpossible if the offsets topic may not be looked at.
     """
-    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake import Lake
     from seamark.spark.lake.tables.manifest import Covered
 
     lake = Lake.create(places.lake, admin.describe_cluster().cluster_id or None)
@@ -71,26 +71,22 @@ def audit(
     say: Callable[[str], None],
 ) -> Audited:
     """Fill the lake, look for findings, write the report; AuditImpossible if no commit can be seen."""
-    from seamark.spark.lake.errors import TopicNotReadable
-    from seamark.spark.lake.fill import job
-    from seamark.spark.lake.findings import job as findings_job
-    from seamark.spark.lake.report import report
-    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake import Lake, TopicNotReadable, find, run, write_report
 
     looks.publish()
     try:
-        added = job.run(spark, places.lake, source="topic", config=config)
+        added = run(spark, places.lake, source="topic", config=config)
     except TopicNotReadable as error:
         raise AuditImpossible(str(error)) from error
     if not added.rows.get("commits"):
         raise AuditImpossible(f"no commits could be read from {_OFFSETS}: grant the READ ACL on it")
     lake = Lake.open(places.lake)
     say("looking for findings")
-    findings_job.find(spark, lake, _PARAMETERS)
+    find(spark, lake, _PARAMETERS)
     found = lake.read(spark, "findings").where("group in ({})".format(", ".join(map(_quoted, names.groups))))
     rows = found.orderBy("first_time", "group", "kind", "topic", "partition").collect()
     say("writing the report")
-    report.write(spark, lake, places.report)
+    write_report(spark, lake, places.report)
     return Audited(
         added.rows["commits"],
         added.rows.get("generations", 0),

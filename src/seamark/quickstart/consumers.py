@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seamark.client.records import Record
+from seamark.client import Record
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.parallel import Commit, ParallelConsumer, Park, Retry

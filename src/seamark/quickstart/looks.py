@@ -15,8 +15,8 @@ from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
 
 if TYPE_CHECKING:
-    from seamark.spark.lake.fill.sampler import Look
-    from seamark.spark.lake.tables.lake import Lake
+    from seamark.spark.lake import Lake
+    from seamark.spark.lake.fill.reports import Look
     from seamark.spark.lake.tables.manifest import File
 
 _log = readable_logger("seamark.quickstart")

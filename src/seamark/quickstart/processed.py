@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from seamark.client.records import Record
+from seamark.client import Record
 
 
 class Processed:

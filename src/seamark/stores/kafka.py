@@ -15,9 +15,9 @@ from itertools import cycle, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from seamark.client import Offset
 from seamark.client.errors import BrokerError, ClientError, MemberFenced, UnsupportedByBroker
 from seamark.client.group_offsets import commit_portions
-from seamark.client.records import Offset
 from seamark.errors import ClosedError, SeamarkError
 from seamark.stores.contract import GroupOffsets, GroupWrite, Outcomes, StoredOffset, is_offset
 from seamark.stores.errors import StoreError, StoreRefused, StoreUnavailable
@@ -25,7 +25,7 @@ from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin
     from seamark.client.admin.types import GroupDescription, GroupMember
 
 # One OffsetFetch for so many groups: with hundreds of partitions each an answer is still a few megabytes.
@@ -45,7 +45,7 @@ class KafkaStore:
     def __init__(
         self, config: Mapping[str, Any] | None = None, /, *, admin: Admin | None = None, **keywords: Any
     ) -> None:
-        from seamark.client.admin.admin import Admin
+        from seamark.client import Admin
 
         self._is_ours = admin is None
         self._admin = Admin(config, **keywords) if admin is None else admin

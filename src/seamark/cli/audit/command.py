@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.view import Csv
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Csv, Json, Options, client_config
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, Clamp, PlanFile, carry_out
 from seamark.cli.show.durations import pause_of, time_ms_of
 from seamark.cli.show.rows import Column, chosen_form, write_rows
 from seamark.errors import UsageError
@@ -176,8 +175,8 @@ def as_of(
                 allow_outside_log=outside,
             )
         return
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import as_of as offsets_as_of
+    from seamark.spark.lake import Lake
+    from seamark.spark.lake import as_of as offsets_as_of
 
     opened = Lake.open(directory)
     with spark_session("seamark audit as-of", quick=True) as spark:
@@ -212,8 +211,8 @@ def diff(
     from seamark.cli.audit.spark import require_spark, spark_session
 
     require_spark()
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import diff as offsets_diff
+    from seamark.spark.lake import Lake
+    from seamark.spark.lake import diff as offsets_diff
 
     opened = Lake.open(directory)
     with spark_session("seamark audit diff", quick=True) as spark:
@@ -245,7 +244,7 @@ def totals(
     from seamark.cli.audit.spark import require_packages
 
     require_packages()
-    from seamark.spark.lake.fill.totals import totals as counted
+    from seamark.spark.lake import totals as counted
 
     # Starting Spark would take longer than counting millions of records here.
     found = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])

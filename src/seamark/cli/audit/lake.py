@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.cli.audit import spark as audit_spark
-from seamark.cli.plan_workflow import make_plan
+from seamark.cli.options.plan_workflow import make_plan
 from seamark.cli.show.terminal_text import say
 from seamark.errors import SeamarkError
 
 if TYPE_CHECKING:
-    from seamark.client import Offset, TopicPartition
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin, Offset, TopicPartition
     from seamark.plans import ClusterState, Plan
 
     Remembered = Mapping[str, Mapping[TopicPartition, Offset]]
@@ -27,8 +26,7 @@ def offsets_in_lake(lake: str, at_ms: int, groups: list[str] | None) -> dict[str
     """The offsets that held at a time, of these groups or of all; groups that had none are left out."""
     audit_spark.require_spark()
     from seamark.client import Offset, TopicPartition
-    from seamark.spark.lake.tables.lake import Lake
-    from seamark.spark.lake.time_travel import as_of
+    from seamark.spark.lake import Lake, as_of
 
     opened = Lake.open(lake)
     found: dict[str, dict[TopicPartition, Offset]] = {}

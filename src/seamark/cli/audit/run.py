@@ -69,8 +69,7 @@ class Audit:
 
     def _round(self, spark: SparkSession, parameters: Parameters, *, as_json: bool) -> None:
         self._fill(spark)
-        from seamark.spark.lake.findings.job import find
-        from seamark.spark.lake.tables.lake import Lake
+        from seamark.spark.lake import Lake, find
 
         lake = Lake.open(self.lake)
         began = time.monotonic()
@@ -78,22 +77,21 @@ class Audit:
         told = counted(sum(counts.values()), "finding")
         _say(f"{told} in {duration_text(time.monotonic() - began)}{_kinds(counts)}")
         if self.report or as_json:
-            from seamark.spark.lake.report import report
+            from seamark.spark.lake.report.report import json_text, write_report
 
             began = time.monotonic()
-            made = report.write(spark, lake, self.report or None)
+            made = write_report(spark, lake, self.report or None)
             if self.report:
                 took = duration_text(time.monotonic() - began)
                 _say(f"report of {counted(made['totals']['groups'], 'group')} in {took}: {self.report}")
             if as_json:
-                sys.stdout.write(report.json_text(made) + "\n")
+                sys.stdout.write(json_text(made) + "\n")
                 sys.stdout.flush()
         if not as_json and counts:
             self._show(spark, lake)
 
     def _fill(self, spark: SparkSession) -> None:
-        from seamark.spark.lake.errors import TopicNotReadable
-        from seamark.spark.lake.fill.job import run
+        from seamark.spark.lake import TopicNotReadable, run
 
         if self.source == "topic":
             _say("sampling groups and logs")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options, client_config
 from seamark.cli.show.durations import count_of, time_ms_of
 from seamark.cli.show.rows import Column, chosen_form, shown, write_rows
 from seamark.cli.show.terminal_text import tell

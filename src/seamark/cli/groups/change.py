@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.completion_command import group_names, topic_names
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.view import Csv, Groups, absent_sentence
-from seamark.cli.plan_workflow import (
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Csv, Json, Options, client_config
+from seamark.cli.options.names import Groups, absent_sentence, group_names, known_topics, topic_names
+from seamark.cli.options.plan_workflow import (
     AllowOutsideLog,
     Apply,
     Clamp,
@@ -28,14 +27,12 @@ from seamark.cli.plan_workflow import (
 from seamark.cli.show.durations import count_of, seconds_of, time_ms_of
 from seamark.cli.show.rows import chosen_form, write_file
 from seamark.cli.show.terminal_text import say
-from seamark.cli.topics_commands import known_topics
 from seamark.counts import counted
 from seamark.errors import SeamarkError, UsageError
 from seamark.readable_text import readable_lines
 
 if TYPE_CHECKING:
-    from seamark.client import Offset, TopicPartition
-    from seamark.client.admin.admin import Admin
+    from seamark.client import Admin, Offset, TopicPartition
     from seamark.monitor.targets import Target
     from seamark.plans import ClusterState
 

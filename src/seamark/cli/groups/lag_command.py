@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
-from seamark.cli.groups.view import Csv, GroupsOrAll, absent_sentence
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Csv, Json, Options, client_config
+from seamark.cli.options.names import GroupsOrAll, absent_sentence
 from seamark.cli.show.durations import count_of, duration_text, pause_of, seconds_of
+from seamark.cli.show.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.show.rows import Column, Form, chosen_form
 from seamark.cli.show.terminal_text import say
 from seamark.counts import counted

@@ -12,26 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seamark.cli.completion_command import group_names
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
-from seamark.cli.groups.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Csv, Json, Options, client_config
+from seamark.cli.options.names import Groups, absent_sentence, group_names
+from seamark.cli.show.lag_columns import LAG, LAG_PARTS, REMARK, LagParts, Note, write_lags
 from seamark.cli.show.rows import Column, chosen_form, write_rows
 from seamark.cli.show.terminal_text import say
 from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
-    from seamark.client.admin.admin import Admin
     from seamark.monitor.scan import GroupView, PartitionView
 
-Csv = Annotated[bool, typer.Option("--csv", help="Write CSV.")]
-Groups = Annotated[
-    list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=group_names)
-]
-GroupsOrAll = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="GROUP", help="Names of groups; default: all.", autocompletion=group_names),
-]
 _All = Annotated[bool, typer.Option("--all", help="All groups of the cluster.")]
 _State = Annotated[
     list[str], typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated.")
@@ -246,14 +237,3 @@ def members(
         say(f"seamark: {complaint}")
     if complaints:
         raise typer.Exit(1)
-
-
-def absent_sentence(admin: Admin, name: str, error: SeamarkError) -> str:
-    """What went wrong with a group, with the nearest name if there is none such."""
-    from seamark.client.errors import BrokerError
-    from seamark.suggest import absent
-    from seamark.wire.protocol.error_codes import ErrorCode
-
-    if not (isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND):
-        return f"group {name!r}: {error}"
-    return absent("group", name, (listing.group_id for listing in admin.list_groups()))

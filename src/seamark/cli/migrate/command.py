@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options
 from seamark.cli.migrate import plans as migrate_plan_commands
 from seamark.cli.migrate.plans import Active, Partial, Resume, apply_move
 from seamark.cli.migrate.rows import ProgressLine, plan_sentence, show_plan
@@ -30,7 +29,8 @@ from seamark.cli.migrate.sides import (
     aiming_of,
     opened,
 )
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, PlanFile, now_ms
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, PlanFile, now_ms
 from seamark.cli.show.durations import seconds_of
 from seamark.cli.show.rows import Form, chosen_form
 from seamark.cli.show.terminal_text import say

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options
 from seamark.cli.migrate.rows import ProgressLine, plan_sentence, show_outcomes, show_plan, show_verified
 from seamark.cli.migrate.sides import (
     Connections,
@@ -23,7 +22,8 @@ from seamark.cli.migrate.sides import (
     ZookeeperConfig,
     opened,
 )
-from seamark.cli.plan_workflow import AllowOutsideLog, Apply, now_ms
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options
+from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, now_ms
 from seamark.cli.show.rows import Form, chosen_form
 from seamark.cli.show.terminal_text import say
 from seamark.counts import counted

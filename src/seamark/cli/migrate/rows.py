@@ -17,7 +17,7 @@ from seamark.cli.show.rows import Column, Form, write_rows
 from seamark.counts import counted
 
 if TYPE_CHECKING:
-    from seamark.client.records import Offset
+    from seamark.client import Offset
     from seamark.moves import GroupOutcome, MoveFile, Verified
 
 _ON_TERMINAL_S = 0.2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seamark.cli.connection_options import client_config, read_properties
+from seamark.cli.options.connection import client_config, read_properties
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seamark.cli.completion_command import topic_names
-from seamark.cli.connection_options import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options, client_config
+from seamark.cli.options.names import topic_names
 from seamark.cli.records.record_lines import FORMS, json_of, record_lines
 from seamark.cli.records.topic_waiting import flush_aloud, wait_for_topic
 from seamark.cli.show.durations import count_of, seconds_of, time_ms_of

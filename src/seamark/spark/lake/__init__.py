@@ -1,8 +1,9 @@
 """The offsets lake: ``__consumer_offsets`` and the coordinators' answers as tables of what was committed and when.
 
-``run`` fills a lake in batches, ``stream`` keeps it fresh; ``find`` looks for what went wrong, ``write_report`` makes
-a page of it, ``as_of`` and ``diff`` read the past. ``Lake`` is the directory that they publish to. Needs
-``seamark[spark]``; importing this package loads neither Spark nor Arrow: names are loaded when first asked for.
+``run`` fills a lake in batches (from the topic, from copied logs, or by asking coordinators), ``stream`` keeps it
+fresh; ``Lake`` is the directory that they publish to. ``find`` looks for what went wrong, ``write_report`` makes a page
+of it, ``as_of`` and ``diff`` read the past, ``totals`` counts without a lake. Needs ``seamark[spark]``; importing this
+package loads neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -12,34 +13,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seamark.spark.lake.errors import LakeJobFailed, TopicNotReadable
-    from seamark.spark.lake.fill.job import RunSummary, run
-    from seamark.spark.lake.fill.stream import LakeStream, stream
+    from seamark.spark.lake.fill.job import run
+    from seamark.spark.lake.fill.reports import RunSummary
+    from seamark.spark.lake.fill.stream import BatchProgress, LakeStream, stream
+    from seamark.spark.lake.fill.totals import totals, totals_on_spark
     from seamark.spark.lake.findings.job import find
-    from seamark.spark.lake.report.report import write as write_report
+    from seamark.spark.lake.report.report import write_report
     from seamark.spark.lake.tables.lake import Lake, LakeError
     from seamark.spark.lake.tables.manifest import Covered, File, Manifest
     from seamark.spark.lake.time_travel import as_of, diff
 
-# Where each name is defined, and what it is called there.
 _HOMES = {
-    "Covered": ("seamark.spark.lake.tables.manifest", "Covered"),
-    "File": ("seamark.spark.lake.tables.manifest", "File"),
-    "Lake": ("seamark.spark.lake.tables.lake", "Lake"),
-    "LakeError": ("seamark.spark.lake.tables.lake", "LakeError"),
-    "LakeJobFailed": ("seamark.spark.lake.errors", "LakeJobFailed"),
-    "LakeStream": ("seamark.spark.lake.fill.stream", "LakeStream"),
-    "Manifest": ("seamark.spark.lake.tables.manifest", "Manifest"),
-    "RunSummary": ("seamark.spark.lake.fill.job", "RunSummary"),
-    "TopicNotReadable": ("seamark.spark.lake.errors", "TopicNotReadable"),
-    "as_of": ("seamark.spark.lake.time_travel", "as_of"),
-    "diff": ("seamark.spark.lake.time_travel", "diff"),
-    "run": ("seamark.spark.lake.fill.job", "run"),
-    "find": ("seamark.spark.lake.findings.job", "find"),
-    "stream": ("seamark.spark.lake.fill.stream", "stream"),
-    "write_report": ("seamark.spark.lake.report.report", "write"),
+    "BatchProgress": "fill.stream",
+    "Covered": "tables.manifest",
+    "File": "tables.manifest",
+    "Lake": "tables.lake",
+    "LakeError": "tables.lake",
+    "LakeJobFailed": "errors",
+    "LakeStream": "fill.stream",
+    "Manifest": "tables.manifest",
+    "RunSummary": "fill.reports",
+    "TopicNotReadable": "errors",
+    "as_of": "time_travel",
+    "diff": "time_travel",
+    "find": "findings.job",
+    "run": "fill.job",
+    "stream": "fill.stream",
+    "totals": "fill.totals",
+    "totals_on_spark": "fill.totals",
+    "write_report": "report.report",
 }
 
 __all__ = [
+    "BatchProgress",
     "Covered",
     "File",
     "Lake",
@@ -54,12 +60,14 @@ __all__ = [
     "find",
     "run",
     "stream",
+    "totals",
+    "totals_on_spark",
     "write_report",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home, called = _HOMES[name]
-    return getattr(import_module(home), called)
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -6,6 +6,7 @@ Nothing is committed: a batch query has no checkpoint that could say what is don
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,7 +17,6 @@ from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.ranges import OffsetRange, split
 from seamark.spark.read.resolution import ending_offsets, find_topics, partitions_of, require_topics, starting_offsets
 from seamark.spark.read.topic_changes import readable_ranges
-from seamark.spark.read.worker_process import settled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,20 +39,16 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from seamark.spark.read.kafka_cluster import KafkaCluster
 
-        cluster = KafkaCluster(self._options.client)
-        try:
-            planned = plan(cluster, self._options)
-        finally:
-            cluster.close()
-        return [RangePartition(each) for each in planned]
+        with closing(KafkaCluster(self._options.client)) as cluster:
+            return [RangePartition(each) for each in plan(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes up a task for a query that has none.
         if not isinstance(partition, RangePartition):
             return iter(())
-        from seamark.spark.read.task import read_range
+        from seamark.spark.read.task import read_range, then_freeze_gc
 
-        return settled(read_range(partition.wanted, self._options, self._schema))
+        return then_freeze_gc(read_range(partition.wanted, self._options, self._schema))
 
 
 def plan(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:

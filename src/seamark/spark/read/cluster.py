@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from seamark.client import Offset
     from seamark.client.errors import ClientError
-    from seamark.client.records import Offset
     from seamark.topic_partition import TopicPartition
 
 

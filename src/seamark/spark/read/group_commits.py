@@ -25,8 +25,8 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from seamark.client import Offset
 from seamark.client.errors import ClientError
-from seamark.client.records import Offset
 from seamark.counts import counted
 from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger

@@ -13,8 +13,7 @@ from seamark.readable_log import readable_logger
 from seamark.spark.errors import NoGroupOffset, OffsetNotInLog, RecordsLost, TopicMissing
 from seamark.spark.read.cluster import Cluster, FoundTopic
 from seamark.spark.read.group_commits import read_mark
-from seamark.spark.read.options import ReadOptions, Subscription
-from seamark.spark.read.starting_points import EARLIEST, LATEST, AtOffsets, AtTimes, Point
+from seamark.spark.read.options import EARLIEST, LATEST, AtOffsets, AtTimes, Point, ReadOptions, Subscription
 from seamark.topic_partition import TopicPartition
 
 log = readable_logger("seamark.spark")

@@ -21,8 +21,7 @@ from seamark.readable_log import readable_logger
 from seamark.spark.errors import AsyncProgress, GroupIsActive
 from seamark.spark.read.cluster import Cluster, FoundTopic
 from seamark.spark.read.group_commits import OFF, GroupCommits
-from seamark.spark.read.lag import Lag, oldest_age_ms, records_behind
-from seamark.spark.read.limits import Patience, at_most, waiting
+from seamark.spark.read.lag import Lag, Patience, at_most, oldest_age_ms, records_behind, waiting
 from seamark.spark.read.offset_document import SourceOffsets, TopicOffsets
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.ranges import OffsetRange, split

@@ -22,7 +22,6 @@ from seamark.spark.read.batch_reader import RangePartition
 from seamark.spark.read.offset_document import read_document, write_document
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.stream_core import StreamCore
-from seamark.spark.read.worker_process import settled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,9 +72,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        from seamark.spark.read.task import read_range
+        from seamark.spark.read.task import read_range, then_freeze_gc
 
-        return settled(read_range(partition.wanted, self._options, self._schema))
+        return then_freeze_gc(read_range(partition.wanted, self._options, self._schema))
 
     def commit(self, end: dict[str, Any]) -> None:
         self._core.confirm(read_document(end))

@@ -1,4 +1,4 @@
-"""A task: the records of one range as Spark's Arrow batches.
+"""A task: the records of one range as Spark's Arrow batches, and what is left in the worker for the next task.
 
 The next fetch is on its way while Spark takes a batch. The topic's id is compared for every batch: should the topic be
 made anew under the reader, nothing of the new one is ever given out as a part of the old one. Offsets that were deleted
@@ -8,22 +8,22 @@ says.
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from seamark.client.admin.offsets import list_offsets
-from seamark.client.cluster_view import NO_TOPIC_ID
+from seamark.client.config.config import ConsumerConfig
 from seamark.client.errors import RangeGone
 from seamark.client.fetch.ranges import fetch_columns
 from seamark.client.net.client import NetworkClient
 from seamark.client.net.io_thread import IoThread
-from seamark.client.timing import Deadline
 from seamark.readable_log import readable_logger
 from seamark.spark.errors import RecordsLost, SparkSourceError, TopicRecreated
 from seamark.spark.read.options import ReadOptions
 from seamark.spark.read.projection import RowBatches
 from seamark.spark.read.ranges import OffsetRange
-from seamark.spark.read.worker_connections import connection
 from seamark.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 log = readable_logger("seamark.spark")
+
+# Different queries in one worker; more than this would be connections that nobody comes back for.
+_MOST_IDLE = 8
+
+_idle: dict[ConsumerConfig, NetworkClient] = {}
+_owner = os.getpid()
+_frozen_in = -1
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -74,33 +81,38 @@ def _batches(
                 yield rows.row_batch(decoded)
         except RangeGone:
             _check_identity(network, wanted)
-            begin = _behind_the_gap(network, wanted, options, begin)
+            begin = _behind_the_gap(wanted, options, begin)
         else:
             _check_identity(network, wanted)
             return
 
 
-def _behind_the_gap(network: NetworkClient, wanted: OffsetRange, options: ReadOptions, begin: int) -> int:
+def _behind_the_gap(wanted: OffsetRange, options: ReadOptions, begin: int) -> int:
     """Where to go on when the log does not hold ``begin`` any more."""
-    log_start = _log_start(network, wanted.partition, options)
-    if log_start <= begin:
+    log_start = _log_start(wanted.partition, options)
+    if log_start is None:
+        what = f"{wanted.partition} is gone, and with it offsets {begin} to {wanted.end}"
+    elif log_start <= begin:
         raise RecordsLost(f"the log of {wanted.partition} ends before the planned offset {wanted.end}")
-    what = f"offsets {begin} to {min(log_start, wanted.end)} of {wanted.partition} were deleted before they were read"
+    else:
+        gone = min(log_start, wanted.end)
+        what = f"offsets {begin} to {gone} of {wanted.partition} were deleted before they were read"
     if options.fail_on_loss:
         raise RecordsLost(what)
     log.warning("%s; continuing, because failOnDataLoss=false", what)
-    return log_start
+    return wanted.end if log_start is None else log_start
 
 
-def _log_start(network: NetworkClient, partition: TopicPartition, options: ReadOptions) -> int:
-    deadline = Deadline(options.client.default_api_timeout_ms / 1000)
-    found = IoThread.get().run(list_offsets(network, {partition: "earliest"}, deadline))
-    return found[partition].offset
+def _log_start(partition: TopicPartition, options: ReadOptions) -> int | None:
+    from seamark.spark.read.kafka_cluster import KafkaCluster
+
+    with closing(KafkaCluster(options.client)) as cluster:
+        return cluster.log_starts([partition]).get(partition)
 
 
 def _check_identity(network: NetworkClient, wanted: OffsetRange) -> None:
     found = network.view.topic_id(wanted.partition.topic)
-    if wanted.topic_id and found != NO_TOPIC_ID and found.hex() != wanted.topic_id:
+    if wanted.topic_id and any(found) and found.hex() != wanted.topic_id:
         raise TopicRecreated(wanted.partition.topic, wanted.topic_id, found.hex())
 
 
@@ -113,3 +125,57 @@ def _check_decoder() -> None:
             f"the Arrow decoder cannot be loaded ({error}): Python workers need more memory, "
             "set spark.executor.pyspark.memory to at least 1g"
         ) from error
+
+
+@contextmanager
+def connection(config: ConsumerConfig) -> Iterator[NetworkClient]:
+    """A network client for the configuration, for the caller alone; kept from one task to the next.
+
+    Spark reuses worker processes, and a task that has to connect and to ask for metadata first would wait for it each
+    time. It is given back when the task ended well; after an error or an unfinished read it is closed instead. Best
+    effort: workers end when Spark likes, and a forked child never uses what its parent made.
+    """
+    global _owner
+    if _owner != os.getpid():
+        _idle.clear()
+        _owner = os.getpid()
+    taken = _idle.pop(config, None) or NetworkClient(config)
+    taken.rest(is_resting=False)
+    try:
+        yield taken
+    except BaseException:
+        _close(taken)
+        raise
+    taken.rest(is_resting=True)
+    _idle[config] = taken
+    while len(_idle) > _MOST_IDLE:
+        _close(_idle.pop(next(iter(_idle))))
+
+
+def idle_count() -> int:
+    """How many connections wait for a task."""
+    return len(_idle)
+
+
+def _close(network: NetworkClient) -> None:
+    IoThread.get().run(network.close())
+
+
+def then_freeze_gc(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; and when the first task of the process has ended, a worker that is quick to end the next."""
+    yield from batches
+    freeze_gc()
+
+
+def freeze_gc() -> bool:
+    """Take everything that exists after the first task out of the collector's sight; whether this was the first.
+
+    Spark runs a full garbage collection after every task. With numba and Arrow loaded that takes 80 ms, each time, to
+    find nothing: the modules are there to stay.
+    """
+    global _frozen_in
+    if _frozen_in == os.getpid():
+        return False
+    _frozen_in = os.getpid()
+    gc.freeze()
+    return True

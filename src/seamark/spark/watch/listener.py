@@ -22,8 +22,7 @@ from seamark.readable_log import readable_logger
 from seamark.spark.read.cluster import Cluster
 from seamark.spark.read.group_commits import CONFLICT, OFF, GroupCommits
 from seamark.spark.read.options import client_config
-from seamark.spark.watch.metrics_page import MetricsPage
-from seamark.spark.watch.progress import LagMetrics, SourceProgress, batch_line, source_progress
+from seamark.spark.watch.progress import LagMetrics, MetricsPage, SourceProgress, batch_line, source_progress
 
 log = readable_logger("seamark.spark")
 

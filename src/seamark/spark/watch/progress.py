@@ -1,18 +1,21 @@
 """What Spark's progress events tell about queries over this source, as lines, metrics and offsets to commit.
 
-Pure: takes the event's fields, which are texts of JSON where Spark has offsets, and ``"None"`` or ``"null"`` where it
-has none. Sources of other formats in the same query are passed by.
+Takes the event's fields, which are texts of JSON where Spark has offsets, and ``"None"`` or ``"null"`` where it has
+none. Sources of other formats in the same query are passed by.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from seamark.counts import counted
-from seamark.prometheus_text import Family
+from seamark.errors import ConfigError
+from seamark.http_pages import HttpPages, Page
+from seamark.prometheus_text import CONTENT_TYPE, Family
 from seamark.spark.errors import BadCheckpoint
 from seamark.spark.read.group_commits import NONE_YET, OK
 from seamark.spark.read.offset_document import SourceOffsets, read_document
@@ -118,3 +121,22 @@ class LagMetrics:
                 if source.lag_ms is not None:
                     families["seamark_spark_lag_seconds"].add(source.lag_ms / 1000, **of_query, topics=topics)
         return "".join(family.text() for family in families.values())
+
+
+class MetricsPage(HttpPages):
+    """The metrics at ``/metrics`` on loopback. Ends with the process; ``port`` is the one it got."""
+
+    def __init__(self, port: int, text: Callable[[], str]) -> None:
+        def page(path: str) -> Page:
+            if path == "/metrics":
+                return Page(text(), content_type=CONTENT_TYPE)
+            return Page("the metrics are at /metrics\n", HTTPStatus.NOT_FOUND)
+
+        try:
+            super().__init__(page, f"127.0.0.1:{port}", name="seamark-metrics")
+        except ConfigError as error:
+            raise ConfigError("metrics_port", port, error.reason) from None
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from seamark.client.errors import BrokerError, DeliveryFailed, OperationTimedOut
+from seamark.client import DeliveryFailed
+from seamark.client.errors import BrokerError, OperationTimedOut
 from seamark.errors import SeamarkError
 from seamark.spark.write.options import WriteOptions
 from seamark.wire.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from seamark.client.producer.producer import Producer
+    from seamark.client import Producer
 
 # A broker that makes topics by itself has made one by then; who waits longer only hears later that there is none.
 _TOPIC_TIMEOUT_S = 15.0
@@ -47,7 +48,7 @@ class CannotWrite(SeamarkError):
 @contextmanager
 def producer_for(options: WriteOptions) -> Iterator[Producer]:
     """A producer with these settings, to be used by one task."""
-    from seamark.client.producer.producer import Producer
+    from seamark.client import Producer
 
     key = (os.getpid(), options.settings)
     with _lock:

@@ -8,16 +8,15 @@ a refused record ends the task early. ``finish`` returns only when everything is
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from seamark.client.producer.delivery import Delivery, DeliveryRun
 from seamark.errors import SeamarkError
 from seamark.spark.write.producers import wait_for_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from seamark.client.producer.producer import Producer
+    from seamark.client import Producer
 
 # Arrow batches (of 10,000 rows by Spark's default) whose acknowledgements may be outstanding.
 _UNSETTLED = 8
@@ -27,6 +26,14 @@ _GRACE_S = 30.0
 
 class BadRow(SeamarkError):
     """A row that cannot be a record."""
+
+
+class Sent(Protocol):
+    """What the producer gives for a record or for a run of them."""
+
+    def done(self) -> bool: ...
+
+    def exception(self, timeout: float | None = None) -> Exception | None: ...
 
 
 class RowSender:
@@ -39,7 +46,7 @@ class RowSender:
         # A partitioner of the user's own is asked for every record.
         self._may_run = producer.config.partitioner_class in (None, "")
         self._known: set[str] = set()
-        self._unsettled: deque[list[Delivery] | DeliveryRun] = deque()
+        self._unsettled: deque[list[Sent]] = deque()
         self.count = 0
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -57,7 +64,7 @@ class RowSender:
         partitions = _present(columns, "partition")
         is_plain = keys is None and headers is None and partitions is None and columns["value"].null_count == 0
         if is_plain and self._may_run and isinstance(topics, str):
-            self._unsettled.append(self._producer.send_many(topics, values))
+            self._unsettled.append([self._producer.send_many(topics, values)])
         else:
             self._unsettled.append(self._one_by_one(topics, values, keys, headers, partitions))
         self.count += batch.num_rows
@@ -89,12 +96,12 @@ class RowSender:
         keys: Any,
         headers: Any,
         partitions: Any,
-    ) -> list[Delivery]:
+    ) -> list[Sent]:
         count = len(values)
         nothing: list[None] = [None] * count
         names = [topics] * count if isinstance(topics, str) else topics
         send = self._producer.send
-        deliveries = []
+        deliveries: list[Sent] = []
         for topic, value, key, pairs, partition in zip(
             names,
             values,
@@ -106,15 +113,15 @@ class RowSender:
             deliveries.append(send(topic, value, key=key, partition=partition, headers=_headers(pairs)))
         return deliveries
 
-    def _settle(self, sent: list[Delivery] | DeliveryRun) -> None:
-        for each in [sent] if isinstance(sent, DeliveryRun) else sent:
+    def _settle(self, sent: list[Sent]) -> None:
+        for each in sent:
             error = each.exception(self._patience)
             if error is not None:
                 raise error
 
 
-def _is_done(sent: list[Delivery] | DeliveryRun) -> bool:
-    return sent.done() if isinstance(sent, DeliveryRun) else all(delivery.done() for delivery in sent)
+def _is_done(sent: list[Sent]) -> bool:
+    return all(each.done() for each in sent)
 
 
 def _present(columns: dict[str, Any], name: str) -> Any:

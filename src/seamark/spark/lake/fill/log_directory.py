@@ -11,7 +11,7 @@ are rows like all others; the topic itself is read without them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from seamark.client.fetch.chunks import end_of
 from seamark.client.fetch.records import ReadLimits
 from seamark.errors import DecodeError
 from seamark.spark.lake.errors import TOPIC
+from seamark.spark.lake.fill.planning import before_of
 from seamark.spark.lake.fill.tasks import FETCH_BYTES, Before, Damaged
 from seamark.spark.lake.tables.lake import LakeError
 from seamark.spark.lake.tables.manifest import Manifest
@@ -69,9 +70,7 @@ class DirectoryTask:
                 damaged.clear()
 
 
-def directory_tasks(
-    directory: Path, published: Manifest, before_of: Callable[[Manifest, int], Before]
-) -> list[DirectoryTask]:
+def directory_tasks(directory: Path, published: Manifest) -> list[DirectoryTask]:
     """A task per partition of the offsets topic that is found in the directory or is the directory."""
     if not directory.is_dir():
         raise LakeError(f"{directory} is not a directory with copied logs of {TOPIC}")

@@ -7,49 +7,23 @@ happened between two looks is not known, so such rows are never complete and the
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import SeamarkError
 from seamark.readable_log import readable_logger
-from seamark.spark.lake.errors import translated
-from seamark.spark.lake.fill.tasks import REPORT
+from seamark.spark.lake.fill.planning import cluster_id
+from seamark.spark.lake.fill.reports import SAMPLED, Look, RunSummary
 from seamark.spark.lake.tables.lake import Lake
 from seamark.spark.lake.tables.manifest import File
 from seamark.spark.lake.tables.merging import merge_small_files
+from seamark.spark.lake.task_lines import numbered_tasks
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from seamark.spark.lake.fill.job import RunSummary
-
 log = readable_logger("seamark.spark")
-
-# The partition under which the sampler's own state is kept: it is none of the topic's.
-SAMPLED = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one look has written; ``unknown`` counts groups and partitions that did not answer."""
-
-    time_ms: int
-    groups: int
-    unknown: int
-    files: list[tuple[str, File]]
-
-    def to_line(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def of_line(cls, line: str) -> Look:
-        told = json.loads(line)
-        return cls(files=[(table, File(**file)) for table, file in told.pop("files")], **told)
 
 
 def sample(
@@ -66,8 +40,6 @@ def sample(
     ``commits`` says whether changed offsets become rows of ``commits``; by default they do where the lake has nothing
     of the offsets topic.
     """
-    from seamark.spark.lake.fill.job import RunSummary, cluster_id
-
     began = time.monotonic()
     lake = Lake.open_or_create(lake_path, cluster_id(config))
     rows: dict[str, int] = {}
@@ -98,21 +70,13 @@ def look_once(spark: SparkSession, lake: Lake, config: Mapping[str, Any], *, wit
     kept = tuple(file.path for file in lake.published.files("state_keys") if file.part == SAMPLED)
     settings = dict(config)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def work(_: int) -> str:
         from seamark.spark.lake.fill.sampler_rows import write_look
 
-        for batch in batches:
-            if batch.num_rows:
-                look = write_look(root, settings, kept if with_commits else None)
-                yield pa.RecordBatch.from_pydict({"report": [look.to_line()]})
+        return write_look(root, settings, kept if with_commits else None).to_line()
 
-    with translated():
-        found = spark.range(0, 1, 1, 1).mapInArrow(work, REPORT).collect()
-    if not found:
-        raise SeamarkError("sampling the cluster gave no result; nothing was published")
-    return Look.of_line(found[0].report)
+    [line] = numbered_tasks(spark, 1, work)
+    return Look.of_line(line)
 
 
 def _publish(lake: Lake, look: Look) -> None:

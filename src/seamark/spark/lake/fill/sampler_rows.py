@@ -24,7 +24,7 @@ from seamark.rules.lag import lag_of
 from seamark.rules.time_lag import TimeLag
 from seamark.rules.time_probe import Places
 from seamark.spark.lake.decode.decode import done_ahead_column
-from seamark.spark.lake.fill.sampler import SAMPLED, Look
+from seamark.spark.lake.fill.reports import SAMPLED, Look
 from seamark.spark.lake.tables.files import LakeFiles
 from seamark.spark.lake.tables.schemas import file_schema
 from seamark.topic_partition import TopicPartition
@@ -35,7 +35,7 @@ _MOST_READS = 128
 _READ_TIMEOUT_S = 5.0
 
 
-class Standing(NamedTuple):
+class GroupOffset(NamedTuple):
     """Where a group stands in one partition."""
 
     group: str
@@ -51,14 +51,14 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
         described = admin.describe_groups(None)
         committed = admin.list_group_offsets(list(described))
         standings = [
-            Standing(group, TopicPartition(*partition), at.offset, at.leader_epoch, at.metadata or "")
+            GroupOffset(group, TopicPartition(*partition), at.offset, at.leader_epoch, at.metadata or "")
             for group, offsets in committed.items()
             for partition, at in offsets.items()
             if at.offset >= 0
         ]
         known = {(each.group, each.partition) for each in standings}
         standings += [
-            Standing(group, partition, None, -1, "")
+            GroupOffset(group, partition, None, -1, "")
             for group, description in described.items()
             if group in committed
             for partition in sorted({each for member in description.members for each in member.assignment})
@@ -90,7 +90,7 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
 
 
 def _ages(
-    admin: Admin, standings: list[Standing], logs: Mapping[TopicPartition, LogRange], now_ms: int
+    admin: Admin, standings: list[GroupOffset], logs: Mapping[TopicPartition, LogRange], now_ms: int
 ) -> dict[TopicPartition, dict[int, TimeLag]]:
     """How old the records are at which groups stand; groups at the same offset are asked for once."""
     positions: dict[TopicPartition, set[int]] = {}
@@ -111,7 +111,7 @@ def _ages(
     return ages_at(places, now_ms, read=read, ask=admin.list_offsets, most_reads=_MOST_READS)
 
 
-def _lag_row(standing: Standing, log: LogRange | None, ages: Mapping[int, TimeLag]) -> dict[str, Any]:
+def _lag_row(standing: GroupOffset, log: LogRange | None, ages: Mapping[int, TimeLag]) -> dict[str, Any]:
     log_start, log_end = (None, None) if log is None else log
     row: dict[str, Any] = {
         "group": standing.group, "topic": standing.partition.topic, "partition": standing.partition.partition,
@@ -133,7 +133,7 @@ def _add(files: LakeFiles, table: str, rows: list[dict[str, Any]], now_ms: int) 
 
 
 def _add_commits(
-    files: LakeFiles, root: str, kept: tuple[str, ...], standings: list[Standing], unread: set[str], now_ms: int
+    files: LakeFiles, root: str, kept: tuple[str, ...], standings: list[GroupOffset], unread: set[str], now_ms: int
 ) -> None:
     """What has changed since the last look, and what the next one compares with.
 
@@ -159,7 +159,7 @@ def _add_commits(
         if key[0] in unread:
             here.add(key)
             state.append(_state_row(key, offset, since_ms))
-    gone = Standing("", TopicPartition("", 0), None, -1, "")
+    gone = GroupOffset("", TopicPartition("", 0), None, -1, "")
     rows += [_commit_row(key, gone, before[key][0], before[key][1], now_ms) for key in sorted(set(before) - here)]
     schema = file_schema("commits")
     made = pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if each.name != "done_ahead"]))
@@ -172,7 +172,7 @@ def _add_commits(
 
 
 def _commit_row(
-    key: tuple[str, str, int], standing: Standing, previous: int | None, since_ms: int | None, now_ms: int
+    key: tuple[str, str, int], standing: GroupOffset, previous: int | None, since_ms: int | None, now_ms: int
 ) -> dict[str, Any]:
     is_gone = standing.offset is None
     has_delta = not is_gone and previous is not None

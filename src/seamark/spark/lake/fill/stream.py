@@ -17,19 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.counts import counted
 from seamark.readable_log import readable_logger
-from seamark.spark.lake.errors import TOPIC, translated
-from seamark.spark.lake.fill.job import (
-    asking,
-    before_of,
-    cluster_id,
-    publish_reports,
-    reader_options,
-    summary_of,
-    topic_options,
-)
-from seamark.spark.lake.fill.tasks import REPORT, Before, Report, Times, finished, put, rebalances_of, recalled
+from seamark.spark.lake.errors import TOPIC
+from seamark.spark.lake.fill.planning import asking, before_of, cluster_id, reader_options, topic_options
+from seamark.spark.lake.fill.reports import Report, publish_reports, summary_of
+from seamark.spark.lake.fill.tasks import Before, Times, finished, put, rebalances_of, recalled
 from seamark.spark.lake.tables.lake import Lake, LakeError
 from seamark.spark.lake.tables.merging import merge_small_files
+from seamark.spark.lake.task_lines import task_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,14 +124,11 @@ def stream(
 
 
 def _fill(frame: DataFrame, before: Mapping[int, Before], root: str) -> list[Report]:
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
         for report in fill_batches(batches, before, root):
-            yield pa.RecordBatch.from_pydict({"report": [report.to_line()]})
+            yield report.to_line()
 
-    with translated():
-        return [Report.of_line(row.report) for row in frame.mapInArrow(work, REPORT).collect()]
+    return [Report.of_line(line) for line in task_lines(frame, work)]
 
 
 def fill_batches(batches: Iterator[pa.RecordBatch], before: Mapping[int, Before], root: str) -> Iterator[Report]:

@@ -7,17 +7,17 @@ A task that is repeated writes other files; only those of the attempt that Spark
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seamark.spark.lake.errors import translated
-from seamark.spark.lake.tables.manifest import Covered, File
+from seamark.spark.lake.fill.reports import Report
+from seamark.spark.lake.tables.manifest import Covered
+from seamark.spark.lake.task_lines import numbered_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from seamark.spark.lake.decode.decode import Records
     from seamark.spark.lake.history.durations import RebalancesSeen
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from seamark.spark.read.options import ReadOptions
     from seamark.spark.read.ranges import OffsetRange
 
-REPORT = "report string"
 # About 150,000 small records at once: what is done per batch, not per record, then hardly counts.
 FETCH_BYTES = 16 << 20
 
@@ -70,47 +69,22 @@ class TopicTask:
             yield Records.of(batch)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a task has done; ``oldest_ms`` and ``newest_ms`` are times of its records, None where there were none."""
-
-    partition: int
-    covered: Covered
-    records: int
-    oldest_ms: int | None
-    newest_ms: int | None
-    files: list[tuple[str, File]] = field(default_factory=list)
-
-    def to_line(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def of_line(cls, line: str) -> Report:
-        told = json.loads(line)
-        files = [(table, File(**file)) for table, file in told.pop("files")]
-        return cls(covered=Covered(**told.pop("covered")), files=files, **told)
-
-
 def run_tasks(spark: SparkSession, tasks: Iterable[Any], root: str) -> list[Report]:
     """Every task in a Spark task of its own; raises the sentence of the first that failed."""
     planned = list(tasks)
     if not planned:
         return []
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield _line(fill(planned[number], root).to_line())
+    def work(number: int) -> str:
+        return fill(planned[number], root).to_line()
 
-    frame = spark.range(0, len(planned), 1, len(planned)).mapInArrow(work, REPORT)
-    with translated():
-        return [Report.of_line(row.report) for row in frame.collect()]
+    return [Report.of_line(line) for line in numbered_tasks(spark, len(planned), work)]
 
 
 def fill(task: Any, root: str) -> Report:
     """Take the task's records and write what comes of them."""
     from seamark.spark.lake.tables.files import LakeFiles
-    from seamark.spark.read.worker_process import settle
+    from seamark.spark.read.task import freeze_gc
 
     history = recalled(task.partition, task.before, root)
     files = LakeFiles(root)
@@ -123,7 +97,7 @@ def fill(task: Any, root: str) -> Report:
             times.take(records)
             put(files, history.take(records), seen)
     report = finished(history, files, times, *task.stretch)
-    settle()
+    freeze_gc()
     return report
 
 
@@ -184,25 +158,6 @@ def put(files: LakeFiles, rows: dict[str, list[tuple[Any, Any]]], seen: Rebalanc
             files.add(table, seen.add_durations(each, times_ms) if table == "generations" else each, times_ms)
 
 
-def write_frame(frame: DataFrame, root: str, table: str) -> list[File]:
-    """A frame with a table's columns as files of the table."""
-    from seamark.spark.lake.tables.schemas import schema
-
-    ordered = frame.select([field.name for field in schema(table).fields])
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from seamark.spark.lake.tables.files import LakeFiles
-
-        files = LakeFiles(root)
-        for batch in batches:
-            files.add_days(table, batch)
-        for _, file in files.finish():
-            yield _line(json.dumps(asdict(file)))
-
-    with translated():
-        return [File(**json.loads(row.report)) for row in ordered.mapInArrow(work, REPORT).collect()]
-
-
 def _kept(table: str, paths: tuple[str, ...], root: str) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -212,9 +167,3 @@ def _kept(table: str, paths: tuple[str, ...], root: str) -> pa.Table:
     wanted = file_schema(table)
     tables = [pq.ParquetFile(f"{root}/{path}").read() for path in paths]
     return pa.concat_tables(tables).cast(wanted) if tables else wanted.empty_table()
-
-
-def _line(text: str) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict({"report": [text]})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from seamark.spark.lake.fill.tasks import Before, TopicTask
@@ -53,16 +54,13 @@ def totals_on_spark(spark: SparkSession, config: Mapping[str, Any]) -> DataFrame
 
 def planned(config: Mapping[str, Any], parts: int) -> list[TopicTask]:
     """The topic from its beginning, cut into ranges of about the same size."""
-    from seamark.spark.lake.fill.job import plan, topic_options
+    from seamark.spark.lake.fill.planning import plan, topic_options
     from seamark.spark.lake.tables.manifest import Manifest
     from seamark.spark.read.kafka_cluster import KafkaCluster
 
     options = topic_options(config)
-    cluster = KafkaCluster(options.client)
-    try:
+    with closing(KafkaCluster(options.client)) as cluster:
         _, tasks = plan(cluster, options, Manifest())
-    finally:
-        cluster.close()
     cut = split([task.wanted for task in tasks], min_parts=parts)
     return [TopicTask(each.partition.partition, Before(), each, options) for each in cut]
 

@@ -28,7 +28,7 @@ _ASSETS = files("seamark.spark.lake.report") / "assets"
 _SCRIPTS = ("values.js", "charts.js", "groups.js", "detail.js", "findings.js", "page.js")
 
 
-def write(
+def write_report(
     spark: SparkSession, lake: Lake, html_path: str | Path | None, json_path: str | Path | None = None
 ) -> dict[str, Any]:
     """Write the report of a lake as a page, as JSON, or as both; gives what it says."""

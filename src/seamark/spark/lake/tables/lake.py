@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,8 +24,10 @@ from seamark.errors import SeamarkError
 from seamark.fsync import sync_directory
 from seamark.spark.lake.tables.manifest import Covered, File, Manifest, read_manifest
 from seamark.spark.lake.tables.schemas import STATE_TABLES, TABLES, VERSION, column_texts, schema
+from seamark.spark.lake.task_lines import task_lines
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMAT = "seamark-lake"
@@ -117,9 +120,19 @@ class Lake:
 
     def write(self, frame: DataFrame, table: str) -> list[File]:
         """Write a frame's rows as files of the table, to be published; the frame has the table's columns."""
-        from seamark.spark.lake.fill.tasks import write_frame
+        ordered = frame.select([field.name for field in schema(table).fields])
+        root = str(self.path)
 
-        return write_frame(frame, str(self.path), table)
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
+            from seamark.spark.lake.tables.files import LakeFiles
+
+            files = LakeFiles(root)
+            for batch in batches:
+                files.add_days(table, batch)
+            for _, file in files.finish():
+                yield json.dumps(asdict(file))
+
+        return [File(**json.loads(line)) for line in task_lines(ordered, work)]
 
     def publish(
         self,

@@ -8,18 +8,16 @@ the versions before are not disturbed, because their files stay until those vers
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from seamark.spark.lake.errors import translated
 from seamark.spark.lake.tables.lake import Lake
 from seamark.spark.lake.tables.manifest import File, Manifest
 from seamark.spark.lake.tables.schemas import TABLES
+from seamark.spark.lake.task_lines import numbered_tasks
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # More small files than this in one day of one table are merged.
@@ -36,21 +34,14 @@ def merge_small_files(spark: SparkSession, lake: Lake, most: int = MOST_SMALL_FI
         return 0
     root = str(lake.path)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+    def work(number: int) -> str:
+        table, files = planned[number]
+        return json.dumps([table, [asdict(file) for file in _merge(root, table, files)]])
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                table, files = planned[number]
-                merged = [asdict(file) for file in _merge(root, table, files)]
-                yield pa.RecordBatch.from_pydict({"report": [json.dumps([table, merged])]})
-
-    frame = spark.range(0, len(planned), 1, len(planned)).mapInArrow(work, "report string")
     added: dict[str, list[File]] = {}
-    with translated():
-        for row in frame.collect():
-            table, files = json.loads(row.report)
-            added.setdefault(table, []).extend(File(**file) for file in files)
+    for line in numbered_tasks(spark, len(planned), work):
+        table, files = json.loads(line)
+        added.setdefault(table, []).extend(File(**file) for file in files)
     dropped = [file.path for _, files in planned for file in files]
     lake.publish(added, dropped=dropped)
     return len(dropped)
