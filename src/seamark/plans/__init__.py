@@ -1,4 +1,4 @@
-"""Changes of committed offsets as plans: looked at first, applied once, verified, and taken back.
+"""Changes of committed offsets as plans: shown first, applied once, verified, and undone if wrong.
 
     state = read_state(admin, {"billing": partitions})
     plan = build_plan(state, {"billing": {partition: 42}}, made_by="my script", now_ms=now_ms())

@@ -46,7 +46,7 @@ Errors = dict[TopicPartition, SeamarkError]
 
 
 class Outcome(NamedTuple):
-    """What came of one change; ``reason`` is a sentence unless it was made."""
+    """The outcome of one change; ``reason`` says why it was not made."""
 
     group: str
     change: Change

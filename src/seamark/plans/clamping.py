@@ -26,7 +26,7 @@ class Clamped(NamedTuple):
 def clamp_to_log(wanted: Wanted, state: ClusterState) -> Clamped:
     """Replace what lies outside a log by its nearest end, without metadata: that was about another offset.
 
-    Logs that could not be looked at are left to the checks of the plan.
+    Logs that could not be read are left to the checks of the plan.
     """
     remarks: list[str] = []
     inside: dict[str, dict[TopicPartition, Offset | int | None]] = {}

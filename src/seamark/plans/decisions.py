@@ -18,7 +18,7 @@ _UNKNOWN_ID = ""
 
 
 class Standing(Enum):
-    """OPEN: as it was when the plan was made · DONE: changed already · STALE: somebody moved it since."""
+    """OPEN: as it was when the plan was made · DONE: already changed · STALE: another client has moved it since."""
 
     OPEN = "open"
     DONE = "done"

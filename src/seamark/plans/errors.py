@@ -50,7 +50,7 @@ class WrongCluster(PlanRefused):
 
 
 class GroupInUse(PlanRefused):
-    """Somebody commits to the group, so that offsets set from outside would be refused or lost."""
+    """The group has members that commit: offsets set from outside would be refused or overwritten."""
 
     def __init__(self, group: str, state: str, members: Sequence[str]) -> None:
         who = f" with {counted(len(members), 'member')} ({some(members)})" if members else ""
@@ -71,11 +71,11 @@ class PlanStale(PlanRefused):
 
 
 class TopicChanged(PlanRefused):
-    """A topic of the plan is gone, was made anew, or has fewer partitions."""
+    """A topic of the plan was deleted or recreated, or has fewer partitions."""
 
 
 class OutsideLog(PlanRefused):
-    """New offsets lie outside what their partitions hold."""
+    """New offsets are outside the logs of their partitions."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(f"offsets outside the log: {some(problems)}; nothing was changed")

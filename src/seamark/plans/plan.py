@@ -43,7 +43,7 @@ class GroupChanges:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to change; ``made_by`` and ``why`` are for people, ``undoes`` is the digest of the plan it takes back.
+    """What to change; ``made_by`` and ``why`` are for people, ``undoes`` is the digest of the plan it undoes.
 
     ``topic_ids`` has the id of each topic as hexadecimal text, "" where the broker knows none.
     """

@@ -36,7 +36,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file; BadPlan if it is none, was edited, or is of a newer form."""
+    """The plan in a file; BadPlan if it is not a plan, was edited, or has a newer format."""
     return parse_plan(_read(path, "plan"), path)
 
 

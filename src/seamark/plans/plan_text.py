@@ -31,7 +31,7 @@ _INT = 2**31 - 1
 
 
 def digest_of(plan: Plan) -> str:
-    """What names the content of a plan."""
+    """The digest of a plan's content."""
     return digest(_content(plan))
 
 

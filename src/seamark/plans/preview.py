@@ -52,7 +52,7 @@ class Preview(NamedTuple):
 
 
 def preview(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -> Preview:
-    """What the plan would do as things stand: records that are read again or never, and why it would be refused."""
+    """What the plan would do now: records that are read again or never, and why it would be refused."""
     rows = []
     for each in standings(plan, state):
         change = each.change

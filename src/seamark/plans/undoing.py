@@ -27,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class UndoRecord:
-    """What was applied and when; ``finished_ms`` is None while, or if, the application did not come to its end."""
+    """What was applied and when; ``finished_ms`` is None while, or if, the plan was not applied to its end."""
 
     plan: Plan
     started_ms: int
@@ -36,7 +36,7 @@ class UndoRecord:
 
 
 def plan_undo(record: UndoRecord, state: ClusterState, *, made_by: str, now_ms: int) -> Plan:
-    """The plan that takes the record's plan back; it may be empty. PlanStale if offsets were moved since."""
+    """The plan that undoes the record's plan; it may be empty. PlanStale if offsets were moved since."""
     plan = record.plan
     if state.cluster_id != plan.cluster_id:
         raise WrongCluster(plan.cluster_id, state.cluster_id)

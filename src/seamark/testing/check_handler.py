@@ -28,7 +28,7 @@ _SHOWN_EFFECTS = 400
 
 
 class CheckFailed(SeamarkError, AssertionError):
-    """A promise was broken; ``report`` says all, and the text names the seed that does it again."""
+    """A guarantee was violated; ``report`` has the details, and the text names the seed that reproduces it."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(str(report))
@@ -54,12 +54,12 @@ def check(
 ) -> Report:
     """Run ``handler`` over ``records`` in ``seeds`` lives, or in the one of ``seed``; a failure raises ``CheckFailed``.
 
-    ``reset`` is called before each life. ``effects`` returns what the handler has brought about, to be compared with
+    ``reset`` is called before each life. ``effects`` returns the effects of the handler, to be compared with
     what one clean pass brings about: so a handler that counts twice, or depends on an order that nobody promises, is
     found. With ``raises=False`` a failure is only in the report.
 
     With ``overlap`` members also lose their partitions without knowing it, as after a long pause: their late calls then
-    run beside those of the new owner. A handler that stands this has to look at offsets, versions or transactions.
+    run at the same time as those of the new owner. A handler that tolerates this has to check offsets or versions.
 
     >>> table = {}
     >>> report = check(

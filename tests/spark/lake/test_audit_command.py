@@ -229,7 +229,7 @@ def test_following_goes_on_until_it_is_interrupted(seamark, world, monkeypatch):
     ran = seamark("audit", "--bootstrap", world.bootstrap, "--out", "lake", "--follow", "--every", "1h")
     assert ran.code == 130
     assert all(3000 < each < 3600 for each in pauses)
-    assert ran.err.count("audit: looking at the groups") == 2
+    assert ran.err.count("audit: sampling groups") == 2
     assert "; Ctrl-C stops" in ran.err
     assert ran.out.count("SEVERITY") == 2
 
