@@ -77,17 +77,17 @@ class Books:
 @contextmanager
 def watched_commits(books: Books) -> Iterator[None]:
     """Show the books every commit that a consumer of this process is about to send."""
-    original = commits.commit_request
+    original = commits.offset_commit_request
 
     def watched(group_id: str, identity: Any, offsets: Mapping[TopicPartition, Offset]) -> Any:
         books.check_commit(offsets)
         return original(group_id, identity, offsets)
 
-    commits.commit_request = watched
+    commits.offset_commit_request = watched
     try:
         yield
     finally:
-        commits.commit_request = original
+        commits.offset_commit_request = original
 
 
 class Member:
