@@ -114,9 +114,11 @@ def refuse(command: Command | CommitAgain, code: ErrorCode, partition_count: Par
         case DeleteOffsets():
             return DeleteOffsetsReply(code)
         case DeleteGroups():
-            return DeleteGroupsReply([(each, _or_invalid(each, code)) for each in command.group_ids])
+            return DeleteGroupsReply([(group_id, _or_invalid(group_id, code)) for group_id in command.group_ids])
         case DescribeGroups():
-            return DescribeReply([DescribedGroup(each, _or_invalid(each, code)) for each in command.group_ids])
+            return DescribeReply(
+                [DescribedGroup(group_id, _or_invalid(group_id, code)) for group_id in command.group_ids]
+            )
         case ListGroups():
             return ListReply(code)
         case ForgetTopics():

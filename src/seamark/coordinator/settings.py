@@ -42,11 +42,13 @@ class Settings:
     sweep_size: int = 1000
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            key = each.metadata.get("key")
-            value = getattr(self, each.name)
-            if key is not None and not each.metadata["least"] <= value <= each.metadata["most"]:
-                raise ConfigError(key, value, f"must be between {each.metadata['least']} and {each.metadata['most']}")
+        for setting in fields(self):
+            key = setting.metadata.get("key")
+            value = getattr(self, setting.name)
+            if key is not None and not setting.metadata["least"] <= value <= setting.metadata["most"]:
+                raise ConfigError(
+                    key, value, f"must be between {setting.metadata['least']} and {setting.metadata['most']}"
+                )
         if self.max_session_timeout_ms < self.min_session_timeout_ms:
             raise ConfigError(
                 "group.max.session.timeout.ms",
@@ -62,16 +64,16 @@ class Settings:
     def from_keys(cls, configuration: Mapping[str, object]) -> Settings:
         """Read the coordinator's keys out of a broker configuration; numbers may be texts."""
         values: dict[str, int] = {}
-        for each in fields(cls):
-            key = each.metadata.get("key")
+        for setting in fields(cls):
+            key = setting.metadata.get("key")
             if key is not None and key in configuration:
-                values[each.name] = _whole_number(key, configuration[key])
+                values[setting.name] = _whole_number(key, configuration[key])
         return cls(**values)
 
 
 def setting_keys() -> tuple[str, ...]:
     """Kafka's keys that the coordinator reads, for documents and for rejecting unknown ones."""
-    return tuple(each.metadata["key"] for each in fields(Settings) if "key" in each.metadata)
+    return tuple(setting.metadata["key"] for setting in fields(Settings) if "key" in setting.metadata)
 
 
 def _whole_number(key: str, value: object) -> int:

@@ -261,9 +261,9 @@ class Group:
         self.state_ms = stored.state_ms
         self.generation = stored.generation
         self.protocol = stored.protocol
-        for each in stored.members:
-            if each.member_id not in self.members:
-                self.add(member_from_store(each, stored.protocol), stored.protocol_type, None)
+        for member in stored.members:
+            if member.member_id not in self.members:
+                self.add(member_from_store(member, stored.protocol), stored.protocol_type, None)
         self.protocol_type = stored.protocol_type or None
         if stored.leader in self.members:
             self.leader = stored.leader

@@ -84,13 +84,13 @@ class MemberBytes:
         by_owner: defaultdict[str, list[tuple[int, ShardState, Group, Member]]] = defaultdict(list)
         for state, group, member in self._all():
             by_owner[member.owner].append((size_of(member), state, group, member))
-        totals = {owner: sum(each[0] for each in held) for owner, held in by_owner.items()}
+        totals = {owner: sum(row[0] for row in held) for owner, held in by_owner.items()}
         total = self.at_most = sum(totals.values())
         if total <= MAX_BYTES:
             return
         for held in by_owner.values():
             # Alike are those that need the same number of bits; of them, who was heard of last stays longest.
-            held.sort(key=lambda each: (each[0].bit_length(), -_last_heard_ms(each[1], each[3])))
+            held.sort(key=lambda row: (row[0].bit_length(), -_last_heard_ms(row[1], row[3])))
         largest = [(-held, owner) for owner, held in totals.items()]
         heapify(largest)
         left = total

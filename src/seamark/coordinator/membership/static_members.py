@@ -104,7 +104,7 @@ class _StoredReplacement(Pending):
     def __init__(
         self, group: Group, member: Member, before: _Identity, token: Token, skips_assignment: bool, now_ms: int
     ) -> None:
-        assignments = {each.member_id: each.assignment for each in group.members.values()}
+        assignments = {held.member_id: held.assignment for held in group.members.values()}
         super().__init__([group.to_store(assignments)], now_ms)
         self.group = group
         self.generation = group.generation

@@ -20,8 +20,8 @@ def subscribed_topics(protocol_type: str | None, metadata: Iterable[bytes]) -> f
         return None
     topics: set[str] = set()
     try:
-        for each in metadata:
-            topics.update(decode_subscription(each).topics)
+        for encoded in metadata:
+            topics.update(decode_subscription(encoded).topics)
     except DecodeError:
         return None
     return frozenset(topics)

@@ -68,7 +68,7 @@ class CommitPattern:
             return None
         if not command.topics or not all(partitions for _, partitions in command.topics):
             return None
-        if any(each[0] < 0 for _, partitions in command.topics for each in partitions):
+        if any(entry[0] < 0 for _, partitions in command.topics for entry in partitions):
             return None
         return cls(command, command.group_id)
 
@@ -79,7 +79,7 @@ class CommitPattern:
         self.member_id = command.member_id
         self.instance_id = command.instance_id
         self.missing_group_is_not_found = command.missing_group_is_not_found
-        entries = [(topic, *each) for topic, partitions in command.topics for each in partitions]
+        entries = [(topic, *entry) for topic, partitions in command.topics for entry in partitions]
         self.keys = tuple((topic, partition) for topic, partition, _, _, _ in entries)
         metadata = [text or "" for _, _, _, _, text in entries]
         # A character takes two UTF-16 code units at most, and those are what is counted.
@@ -93,7 +93,7 @@ class CommitPattern:
         self._columns_after = ([epoch for _, _, _, epoch, _ in entries], metadata)
         # One for all the commits that succeed, which therefore nobody may change.
         self.reply = CommitReply(
-            [(topic, [(each[0], _NONE) for each in partitions]) for topic, partitions in command.topics]
+            [(topic, [(entry[0], _NONE) for entry in partitions]) for topic, partitions in command.topics]
         )
         self.stored_form: Any = None
 

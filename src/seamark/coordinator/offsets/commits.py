@@ -97,7 +97,7 @@ def refuse_commit(command: CommitOffsets, partition_count: PartitionCount, code:
     for topic, partitions in command.topics:
         count = partition_count(topic) or 0
         reply.topics.append(
-            (topic, [(each[0], code if 0 <= each[0] < count else _UNKNOWN_PARTITION) for each in partitions])
+            (topic, [(entry[0], code if 0 <= entry[0] < count else _UNKNOWN_PARTITION) for entry in partitions])
         )
     return reply
 
@@ -183,7 +183,7 @@ class _StoredCommit(Pending):
     def _with_code(self, code: ErrorCode) -> CommitReply:
         """F28: all partitions that reached the group get the code."""
         if not self.rejected:
-            return CommitReply([(topic, [(each[0], code) for each in codes]) for topic, codes in self.reply.topics])
+            return CommitReply([(topic, [(entry[0], code) for entry in codes]) for topic, codes in self.reply.topics])
         return CommitReply(
             [
                 (topic, [(part, old if old is _UNKNOWN_PARTITION else code) for part, old in codes])

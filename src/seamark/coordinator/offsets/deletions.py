@@ -38,10 +38,10 @@ def delete_offsets(state: ShardState, command: DeleteOffsets, token: Token, now_
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         else:
             code = ErrorCode.NONE
-            for key in ((topic, each) for each in partitions):
+            for key in ((topic, partition) for partition in partitions):
                 if key in group.offsets or key in unsettled:
                     doomed[key] = None
-        reply.topics.append((topic, [(each, code) for each in partitions]))
+        reply.topics.append((topic, [(partition, code) for partition in partitions]))
     records: list[Record] = [OffsetRemoved(group.group_id, topic, partition) for topic, partition in doomed]
     if not records:
         effects.replies.append((token, reply))
@@ -167,7 +167,9 @@ class _GroupRemoval(_Answering):
             self.remove(GroupRemoved(group.group_id), group)
 
     def _reply(self, code: ErrorCode) -> DeleteGroupsReply:
-        return DeleteGroupsReply([(each, code if each in self._left else old) for each, old in self._codes.items()])
+        return DeleteGroupsReply(
+            [(group_id, code if group_id in self._left else old) for group_id, old in self._codes.items()]
+        )
 
     def on_part_stored(self, offset_count: int, removed: list[Group]) -> None:
         super().on_part_stored(offset_count, removed)
