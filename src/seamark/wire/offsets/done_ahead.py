@@ -274,16 +274,16 @@ def _longest_prefix(stretches: Stretches, whole: dict[str, bytes], room: int, li
         "h": whole.get("h") or forms.holes(lowest, limit),
         "b": whole.get("b") or forms.bitmap(lowest, limit),
     }
-    found = []
+    candidates = []
     for form, body in bodies.items():
         if plain := forms.cut_inside(form, body, room):
-            found.append((form, plain, forms.count_of(form, plain)))
-    found.sort(key=lambda candidate: candidate[2], reverse=True)
-    for form, _, _ in found[:2]:
+            candidates.append((form, plain, forms.count_of(form, plain)))
+    candidates.sort(key=lambda candidate: candidate[2], reverse=True)
+    for form, _, _ in candidates[:2]:
         piece, deflated = _cut_to_deflate(form, bodies[form], room)
         if piece:
-            found.append((form.upper(), deflated, forms.count_of(form, piece)))
-    return max(found, key=lambda candidate: candidate[2], default=("", b"", 0))
+            candidates.append((form.upper(), deflated, forms.count_of(form, piece)))
+    return max(candidates, key=lambda candidate: candidate[2], default=("", b"", 0))
 
 
 def _cut_to_deflate(form: str, body: bytes, room: int) -> tuple[bytes, bytes]:
@@ -291,7 +291,7 @@ def _cut_to_deflate(form: str, body: bytes, room: int) -> tuple[bytes, bytes]:
 
     Deflated size does not grow evenly, so this is a search by proportion, not for the very last byte.
     """
-    found = b"", b""
+    best = b"", b""
     low, high = room, len(body) + 1
     guess = min(room * 5 // 4, len(body))
     for _ in range(_PROBES):
@@ -299,16 +299,16 @@ def _cut_to_deflate(form: str, body: bytes, room: int) -> tuple[bytes, bytes]:
         deflated = _deflate(piece)
         if piece and len(deflated) <= room:
             low = guess
-            if len(piece) > len(found[0]):
-                found = piece, deflated
-        elif not found[0]:
-            return found
+            if len(piece) > len(best[0]):
+                best = piece, deflated
+        elif not best[0]:
+            return best
         else:
             high = guess
         guess = min(max(guess * room // len(deflated), low + 1), high - 1)
         if not low < guess < high or high - low < room >> 7:
             break
-    return found
+    return best
 
 
 def _deflate(body: bytes) -> bytes:

@@ -50,7 +50,7 @@ def _load(module_name: str) -> Api:
 def all_apis() -> dict[int, Api]:
     """Every API by key."""
     names = sorted(module.name for module in pkgutil.iter_modules(messages.__path__))
-    return {loaded.key: loaded for loaded in sorted(map(_load, names), key=lambda each: each.key)}
+    return {loaded.key: loaded for loaded in sorted(map(_load, names), key=lambda loaded: loaded.key)}
 
 
 def api(key: int) -> Api:

@@ -118,7 +118,7 @@ def encode_each(
 def encode_columns(
     keys: Sequence[bytes] | None,
     values: Sequence[bytes],
-    each: int | None,
+    value_size: int | None,
     timestamps: Sequence[int],
     base_timestamp_ms: int,
 ) -> list[bytes]:
@@ -138,17 +138,19 @@ def encode_columns(
             stop = min(end, 1 << (7 * width - 1))
             run = values if (start, stop) == (0, count) else values[start:stop]
             if keys is None:
-                parts += _run_of_values(run, each, start, width, elapsed)
+                parts += _run_of_values(run, value_size, start, width, elapsed)
             else:
                 parts += _run_of_pairs(keys[start:stop], run, start, width, elapsed)
             start = stop
     return parts
 
 
-def _run_of_values(values: Sequence[bytes], each: int | None, start: int, width: int, elapsed: bytes) -> list[bytes]:
+def _run_of_values(
+    values: Sequence[bytes], value_size: int | None, start: int, width: int, elapsed: bytes
+) -> list[bytes]:
     count = len(values)
     end = start + count
-    sizes = list(map(len, values)) if each is None else [each] * count
+    sizes = list(map(len, values)) if value_size is None else [value_size] * count
     size = sizes[0]
     is_uniform = sizes.count(size) == count
     if is_uniform and count >= _TABLE_RUN and end <= _TABLE_ROWS and _is_worth_a_table(size, elapsed):

@@ -98,7 +98,7 @@ def read_fixed_size(
     base = header.base_timestamp_ms
     stamps: Iterable[int] = repeat(header.max_timestamp_ms)
     if not header.timestamp_type:
-        stamps = [base + each for each in elapsed]  # type: ignore[operator]
+        stamps = [base + since_base for since_base in elapsed]  # type: ignore[operator]
     return list(
         map(
             make,

@@ -39,7 +39,7 @@ def lacks_value(f: Field, expression: str) -> str:
         return f"{expression} is None"
     if isinstance(f.default, StructMeta):
         # Written out: comparing with a fresh instance would cost more than writing the struct.
-        parts = [f"({lacks_value(each, f'{expression}.{each.name}')})" for each in f.default.fields]
+        parts = [f"({lacks_value(inner, f'{expression}.{inner.name}')})" for inner in f.default.fields]
         return " and ".join([*parts, f"not {expression}.unknown_tags"])
     return f"{expression} == {f.default!r}"
 
@@ -244,10 +244,10 @@ class _EncoderWriter:
             self.line(f"    {self.append}(b'\\0')")
             self.line("else:")
             self.indent += 1
-        found = self.variable("tags")
+        tags = self.variable("tags")
         known = tuple(f.tag for f in tagged)
         checked = f"checked_tags({path!r}, {item}.unknown_tags, {known!r})"
-        self.line(f"{found} = {checked} if {item}.unknown_tags else []")
+        self.line(f"{tags} = {checked} if {item}.unknown_tags else []")
         for f in tagged:
             expression = f"{item}.{f.name}"
             self.line(f"if not ({lacks_value(f, expression)}):")
@@ -259,11 +259,11 @@ class _EncoderWriter:
             self.value(f.kind, expression, f"{path}.{f.name}", nullable=nullable, compact=self.version in f.flexible)
             self.flush()
             self.append = outer
-            self.line(f"{found}.append(({f.tag}, b''.join({pieces})))")
+            self.line(f"{tags}.append(({f.tag}, b''.join({pieces})))")
             self.indent -= 1
-        self.line(f"{found}.sort()")
-        self.line(f"{self.append}(varint(len({found})))")
-        self.line(f"for tag, content in {found}:")
+        self.line(f"{tags}.sort()")
+        self.line(f"{self.append}(varint(len({tags})))")
+        self.line(f"for tag, content in {tags}:")
         self.line(f"    {self.append}(varint(tag)); {self.append}(varint(len(content))); {self.append}(content)")
         if not tagged:
             self.indent -= 1
