@@ -163,10 +163,10 @@ class UnequalSubscriptions:
 
     def _least_reader(self, topic: str) -> int:
         """The least loaded reader of a topic; the same until the next move."""
-        found = self._least.get(topic)
-        if found is None:
-            found = self._least[topic] = self._least_loaded(self._readers[topic])
-        return found
+        reader = self._least.get(topic)
+        if reader is None:
+            reader = self._least[topic] = self._least_loaded(self._readers[topic])
+        return reader
 
     def _reassign(self, partition: TopicPartition, target: int) -> None:
         choice = self._movements.better_choice(partition, self._owner[partition], target)
