@@ -29,15 +29,15 @@ def load_partitioner(value: object) -> Partitioner | None:
     """A new partitioner for ``value``, or None for the built-in logic."""
     if value is None or value == "":
         return None
-    found = _named(value) if isinstance(value, str) else value
-    if isinstance(found, type) and issubclass(found, Partitioner):
+    partitioner = _named(value) if isinstance(value, str) else value
+    if isinstance(partitioner, type) and issubclass(partitioner, Partitioner):
         try:
-            found = found()
+            partitioner = partitioner()
         except TypeError as error:
             raise ConfigError(OPTION, value, f"the partitioner cannot be made without arguments: {error}") from error
-    if not isinstance(found, Partitioner):
+    if not isinstance(partitioner, Partitioner):
         raise ConfigError(OPTION, value, "not a subclass or an instance of seamark.partitioners.Partitioner")
-    return found
+    return partitioner
 
 
 def _named(name: str) -> object:

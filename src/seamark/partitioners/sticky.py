@@ -20,8 +20,8 @@ class StickyPartition:
         self._current: dict[str, int] = {}
 
     def current(self, topic: str, choices: Choices) -> int:
-        found = self._current.get(topic)
-        return self.move_on(topic, None, choices) if found is None or found >= choices.count else found
+        partition = self._current.get(topic)
+        return self.move_on(topic, None, choices) if partition is None or partition >= choices.count else partition
 
     def move_on(self, topic: str, completed: int | None, choices: Choices) -> int:
         """Choose another partition at random, among those with a leader; a single one is kept.
