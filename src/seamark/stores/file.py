@@ -144,14 +144,15 @@ class FileStore:
         fault = self._change("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?, ?)", rows)
         if fault is not None:
             outcomes = [
-                (group, {each: outcome or fault for each, outcome in results.items()}) for group, results in outcomes
+                (group, {partition: outcome or fault for partition, outcome in results.items()})
+                for group, results in outcomes
             ]
         yield from outcomes
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> Outcomes:
         wanted = list(partitions)
         asked = "DELETE FROM offsets WHERE consumer_group = ? AND topic = ? AND partition_index = ?"
-        return dict.fromkeys(wanted, self._change(asked, [(group, *each) for each in wanted]))
+        return dict.fromkeys(wanted, self._change(asked, [(group, *partition) for partition in wanted]))
 
     def _change(self, asked: str, rows: list[tuple[Any, ...]]) -> StoreError | None:
         """All rows in one transaction; why none of them was changed, otherwise None."""

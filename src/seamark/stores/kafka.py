@@ -72,7 +72,7 @@ class KafkaStore:
         except ClientError as error:
             raise self._fault(error) from error
         # Other protocols than the consumers' (Connect's, for one) have groups without offsets.
-        return sorted(each.group_id for each in listed if each.protocol_type in ("", "consumer"))
+        return sorted(group.group_id for group in listed if group.protocol_type in ("", "consumer"))
 
     def topics(self, group: str) -> list[str]:
         return sorted({partition.topic for partition in self.read(group)})
@@ -82,14 +82,17 @@ class KafkaStore:
         if topics is None:
             return offsets
         wanted = set(topics)
-        return GroupOffsets({each: offset for each, offset in offsets.items() if each.topic in wanted})
+        return GroupOffsets({partition: offset for partition, offset in offsets.items() if partition.topic in wanted})
 
     def read_many(self, groups: Iterable[str]) -> Iterator[tuple[str, GroupOffsets]]:
         coming = iter(groups)
         while batch := list(islice(coming, _READ_AT_ONCE)):
             offsets = self._read_batch(batch)
             for group in batch:
-                yield group, GroupOffsets({each: _stored(offset) for each, offset in sorted(offsets[group].items())})
+                yield (
+                    group,
+                    GroupOffsets({partition: _stored(offset) for partition, offset in sorted(offsets[group].items())}),
+                )
 
     def _read_batch(self, groups: list[str]) -> Mapping[str, dict[TopicPartition, Offset]]:
         try:
@@ -162,7 +165,7 @@ class KafkaStore:
             failed = self.admin.delete_group_offsets(group, wanted).errors
         except ClientError as error:
             return dict.fromkeys(wanted, self._fault(error))
-        return {each: self._not_forgotten(failed.get(each)) for each in wanted}
+        return {partition: self._not_forgotten(failed.get(partition)) for partition in wanted}
 
     def _not_forgotten(self, error: SeamarkError | None) -> StoreError | None:
         if error is None or _is_missing(error):
@@ -258,7 +261,7 @@ def _members(group: GroupDescription) -> list[str]:
     if not group.is_active:
         return []
     # Of groups of other kinds the members are not told.
-    return sorted(_member(each) for each in group.members) or [f"a group that is {group.state}"]
+    return sorted(_member(member) for member in group.members) or [f"a group that is {group.state}"]
 
 
 def _member(member: GroupMember) -> str:
