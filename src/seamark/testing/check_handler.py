@@ -95,8 +95,8 @@ def check(
     name = getattr(handler, "__qualname__", type(handler).__qualname__)
     report = Report(name, len(given), 0, compares_effects=effects is not None)
     expected = _clean_effects(handler, given, settings, effects, reset) if effects is not None else None
-    for each in range(seeds) if seed is None else (seed,):
-        report = _live(report, each, handler, given, settings, effects, reset, expected, overlap=overlap)
+    for life_seed in range(seeds) if seed is None else (seed,):
+        report = _live(report, life_seed, handler, given, settings, effects, reset, expected, overlap=overlap)
         if report.failure is not None:
             break
     if raises and report.failure is not None:
@@ -127,10 +127,10 @@ def _live(
     except InvariantViolated as violated:
         reason, error = str(violated), violated.__cause__
     if reason is None and effects is not None:
-        found = effects()
-        if found != expected:
+        actual = effects()
+        if actual != expected:
             repeats = f"after {life.truth.repeats} repeats" if life.truth.repeats else "without a repeat"
-            reason = f"{repeats} the effects are {_shown(found)}; after one clean pass they are {_shown(expected)}"
+            reason = f"{repeats} the effects are {_shown(actual)}; after one clean pass they are {_shown(expected)}"
     return replace(
         report,
         seeds=report.seeds + 1,
