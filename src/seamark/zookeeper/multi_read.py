@@ -75,11 +75,11 @@ def read_each(
 
     def ask(client: Any, portion: list[T]) -> Any:
         result = client.handler.async_result()
-        client._call(MultiRead(f"{client.chroot}{path_of(each)}" for each in portion), result)
+        client._call(MultiRead(f"{client.chroot}{path_of(question)}" for question in portion), result)
         return result
 
     def one_by_one(portion: Iterable[T]) -> Iterator[tuple[T, Any]]:
-        return session.each(lambda client, each: client.get_async(path_of(each)), portion)
+        return session.each(lambda client, question: client.get_async(path_of(question)), portion)
 
     if session.reads_many is None:
         # Alone: a server that does not know the request ends the session, and with it whatever else is under way.

@@ -80,9 +80,9 @@ class ZookeeperStore:
         if nodes.why_not_a_node(group) is not None:
             return GroupOffsets()
         wanted = [
-            _OffsetNode(nodes.partition_path(group, *each), *each)
-            for each in partitions
-            if nodes.why_not_a_node(each[0]) is None
+            _OffsetNode(nodes.partition_path(group, *partition), *partition)
+            for partition in partitions
+            if nodes.why_not_a_node(partition[0]) is None
         ]
         return GroupOffsets(dict(self._contents(wanted)))
 
@@ -112,9 +112,9 @@ class ZookeeperStore:
                     else:
                         yield number, _OffsetNode(f"{path}/{name}", topic, partition)
 
-        numbered = (each for number in range(len(groups)) for each in partitions(number))
-        answers = read_each(self._session, numbered, lambda each: each[1].path)
-        by_group = groupby(answers, lambda each: each[0][0])
+        numbered = (node for number in range(len(groups)) for node in partitions(number))
+        answers = read_each(self._session, numbered, lambda node: node[1].path)
+        by_group = groupby(answers, lambda answer: answer[0][0])
         following = 0
         for number, some in by_group:
             offsets = dict(self._read_contents((node, answer) for (_, node), answer in some))
@@ -170,8 +170,8 @@ class ZookeeperStore:
                     wanted[number, partition] = NodeContent(path, nodes.offset_text(stored.offset))
         for (number, partition), fault in put_each(self._session, wanted).items():
             outcomes[number][partition] = fault
-        for (group, _), each in zip(batch, outcomes, strict=True):
-            yield group, each
+        for (group, _), outcome in zip(batch, outcomes, strict=True):
+            yield group, outcome
 
     def _why_not(self, group: str, partition: TopicPartition, offset: int) -> SeamarkError | None:
         for what, text in (("group", group), ("topic", partition.topic)):
@@ -194,13 +194,15 @@ class ZookeeperStore:
             if fault is None:
                 wanted.append(partition)
         for partition, answer in attempt_each(
-            self._session, lambda client, each: client.delete_async(nodes.partition_path(group, *each)), wanted
+            self._session,
+            lambda client, partition: client.delete_async(nodes.partition_path(group, *partition)),
+            wanted,
         ):
             if isinstance(answer, SeamarkError):
                 outcomes[partition] = answer
             elif isinstance(answer, Exception) and not isinstance(answer, self._session.missing):
                 outcomes[partition] = self._session.fault(answer, nodes.partition_path(group, *partition))
-        emptied = [nodes.topic_path(group, topic) for topic in sorted({each.topic for each in wanted})]
+        emptied = [nodes.topic_path(group, topic) for topic in sorted({partition.topic for partition in wanted})]
         for paths in (emptied, [nodes.offsets_path(group)] if wanted else []):
             # One that still holds something stays, which is what is wanted.
             for _ in attempt_each(self._session, lambda client, path: client.delete_async(path), paths):
@@ -218,7 +220,7 @@ class ZookeeperStore:
             named = {nodes.members_path(group): group for group in batch if nodes.why_not_a_node(group) is None}
             members_of = {named[path]: sorted(members) for path, members in self._children(named).items()}
             # Owners without a member: a consumer that registers in a way of its own, or one that is just leaving.
-            for group, owners in self._owners([each for each, members in members_of.items() if not members]).items():
+            for group, owners in self._owners([group for group, members in members_of.items() if not members]).items():
                 members_of[group] = sorted(owners)
             for group in batch:
                 yield group, members_of.get(group, [])

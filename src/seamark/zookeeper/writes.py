@@ -55,7 +55,7 @@ def put_each(session: ZookeeperSession, wanted: Mapping[T, NodeContent]) -> dict
     for keys, answer in attempt_each(session, ask, list(_portions(wanted))):
         if isinstance(answer, SeamarkError):
             failed.update(dict.fromkeys(keys, answer))
-        elif isinstance(answer, Exception) or any(isinstance(each, Exception) for each in answer):
+        elif isinstance(answer, Exception) or any(isinstance(result, Exception) for result in answer):
             undone += keys
     return failed | _put_one_by_one(session, wanted, undone)
 
