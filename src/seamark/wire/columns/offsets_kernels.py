@@ -207,7 +207,7 @@ SCAN_ENTRIES = types.int64(_SOURCE, _INT64S, _INT64S, _SOURCE, _INT64S, _INT64S,
 def scan_entries(
     keys: Any, key_starts: Any, key_sizes: Any, values: Any, value_starts: Any, value_sizes: Any, entries: Any
 ) -> int:
-    """Fill one column of ``found`` per record; a size of -1 is null. Returns how many are not ``SLOW``."""
+    """Fill one column of ``entries`` per record; a size of -1 is null. Returns how many are not ``SLOW``."""
     plain = 0
     for row in range(key_starts.shape[0]):
         kind = SLOW

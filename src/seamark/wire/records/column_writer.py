@@ -124,7 +124,7 @@ def encode_columns(
 ) -> list[bytes]:
     """Records without headers and nulls, in the order of their times; keys for all or for none.
 
-    ``each`` is the length of all values, if they are known to have one.
+    ``value_size`` is the length of all values, if they are known to have one.
     """
     parts: list[bytes] = []
     start, count = 0, len(values)
