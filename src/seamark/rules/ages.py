@@ -41,15 +41,15 @@ def ages_at(
         if (log, position) not in ages:
             left.setdefault(log, []).append(position)
     least = least_ages({log: Places(some, places[log].log_end) for log, some in left.items()}, now_ms, ask)
-    found: dict[Log, dict[int, TimeLag]] = {}
+    by_log: dict[Log, dict[int, TimeLag]] = {}
     for log, (positions, log_end) in places.items():
         bounds = least.get(log, {})
         known = {
             position: CAUGHT_UP if position >= log_end else ages.get((log, position)) or bounds.get(position)
             for position in positions
         }
-        found[log] = {position: age for position, age in known.items() if age is not None}
-    return found
+        by_log[log] = {position: age for position, age in known.items() if age is not None}
+    return by_log
 
 
 def _age(timestamp_ms: int | None, now_ms: int) -> TimeLag | None:

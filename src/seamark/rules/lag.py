@@ -95,13 +95,13 @@ def total(lags: Iterable[Lag]) -> int | None:
     >>> total([lag_of(100, 0, 150), lag_of(160, 0, 150), lag_of(None, 0, 150)])
     50
     """
-    known = [each.records for each in lags if each.records is not None and not each.beyond]
+    known = [lag.records for lag in lags if lag.records is not None and not lag.beyond]
     return sum(known) if known else None
 
 
 def total_unfinished(lags: Iterable[Lag]) -> int | None:
     """As ``total``, of what is left to do."""
-    known = [each.unfinished for each in lags if each.unfinished is not None and not each.beyond]
+    known = [lag.unfinished for lag in lags if lag.unfinished is not None and not lag.beyond]
     return sum(known) if known else None
 
 

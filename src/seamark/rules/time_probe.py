@@ -159,10 +159,10 @@ def _narrowed(
     """The probes when there is nothing left to ask, without those whose log stopped answering."""
     left = dict(probes)
     while asked := {log: at for log, probe in left.items() if (at := probe.next_ask()) is not None}:
-        found = ask(asked)
+        answers = ask(asked)
         for log, at in asked.items():
-            if log in found:
-                left[log].answered(at, found[log].offset, found[log].timestamp_ms)
+            if log in answers:
+                left[log].answered(at, answers[log].offset, answers[log].timestamp_ms)
             else:
                 del left[log]
     return left

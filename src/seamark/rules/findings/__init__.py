@@ -56,8 +56,10 @@ GROUP_RULES = (never_committed, rebalance_storm, uneven_partitions)
 def findings_of(history: GroupHistory, parameters: Parameters | None = None) -> list[Finding]:
     """Everything the rules find in a group's history, in the order of time."""
     chosen = parameters or Parameters()
-    found = [
+    findings = [
         finding for partition in history.partitions for rule in PARTITION_RULES for finding in rule(partition, chosen)
     ]
-    found += [finding for rule in GROUP_RULES for finding in rule(history, chosen)]
-    return sorted(found, key=lambda each: (each.from_ms, each.topic or "", each.partition or 0, each.kind))
+    findings += [finding for rule in GROUP_RULES for finding in rule(history, chosen)]
+    return sorted(
+        findings, key=lambda finding: (finding.from_ms, finding.topic or "", finding.partition or 0, finding.kind)
+    )

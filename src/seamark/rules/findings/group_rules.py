@@ -13,13 +13,13 @@ def never_committed(history: GroupHistory, parameters: Parameters) -> Iterator[F
     """A partition is assigned and has records, other partitions of the group are committed, but not this one."""
     if not any(partition.commits for partition in history.partitions):
         return
-    known = {(each.topic, each.partition): each for each in history.partitions}
-    for topic, index in sorted({each for generation in history.generations for each in generation.assigned}):
-        found = known.get((topic, index))
-        if found is None or found.commits or found.deletions:
+    known = {(partition.topic, partition.partition): partition for partition in history.partitions}
+    for topic, index in sorted({assigned for generation in history.generations for assigned in generation.assigned}):
+        partition = known.get((topic, index))
+        if partition is None or partition.commits or partition.deletions:
             continue
-        since = min(each.at_ms for each in history.generations if (topic, index) in each.assigned)
-        unread_ms = found.unread_since(0, since, history.now_ms)
+        since = min(generation.at_ms for generation in history.generations if (topic, index) in generation.assigned)
+        unread_ms = partition.unread_since(0, since, history.now_ms)
         if unread_ms is None or history.now_ms - unread_ms < parameters.uncommitted_ms:
             continue
         yield Finding(
@@ -60,10 +60,11 @@ def uneven_partitions(history: GroupHistory, parameters: Parameters) -> Iterator
     """One partition of a topic gets many times what the others get, so one member does most of the work."""
     written: dict[str, dict[int, int]] = {}
     since: dict[str, int] = {}
-    for each in history.partitions:
-        if len(each.samples) >= 2:
-            written.setdefault(each.topic, {})[each.partition] = each.samples[-1].log_end - each.samples[0].log_end
-            since[each.topic] = min(since.get(each.topic, each.samples[0].at_ms), each.samples[0].at_ms)
+    for partition in history.partitions:
+        if len(partition.samples) >= 2:
+            first, last = partition.samples[0], partition.samples[-1]
+            written.setdefault(partition.topic, {})[partition.partition] = last.log_end - first.log_end
+            since[partition.topic] = min(since.get(partition.topic, first.at_ms), first.at_ms)
     for topic, counts in sorted(written.items()):
         if len(counts) < parameters.uneven_partitions:
             continue

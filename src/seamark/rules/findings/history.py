@@ -69,7 +69,7 @@ class PartitionHistory:
 
     def steps(self) -> Iterator[tuple[int, Commit, Commit]]:
         """As ``pairs``, with the second one's place in ``commits``."""
-        gone = sorted(each.at_ms for each in self.deletions)
+        gone = sorted(deletion.at_ms for deletion in self.deletions)
         for place, (before, after) in enumerate(pairwise(self.commits), 1):
             is_deleted = bisect_left(gone, before.at_ms) < bisect_right(gone, after.at_ms)
             if after.is_complete and not is_deleted:
@@ -77,7 +77,7 @@ class PartitionHistory:
 
     def unread_since(self, offset: int, from_ms: int, until_ms: int) -> int | None:
         """When it was first seen, in this stretch, that there was a record at or beyond ``offset``."""
-        for sample in self.samples[bisect_left(self.samples, from_ms, key=lambda each: each.at_ms) :]:
+        for sample in self.samples[bisect_left(self.samples, from_ms, key=lambda sample: sample.at_ms) :]:
             if sample.at_ms > until_ms:
                 return None
             if sample.log_end > max(offset, sample.log_start):
@@ -85,11 +85,11 @@ class PartitionHistory:
         return None
 
     def sample_before(self, at_ms: int) -> LogSample | None:
-        index = bisect_right(self.samples, at_ms, key=lambda each: each.at_ms)
+        index = bisect_right(self.samples, at_ms, key=lambda sample: sample.at_ms)
         return self.samples[index - 1] if index else None
 
     def sample_after(self, at_ms: int) -> LogSample | None:
-        index = bisect_left(self.samples, at_ms, key=lambda each: each.at_ms)
+        index = bisect_left(self.samples, at_ms, key=lambda sample: sample.at_ms)
         return self.samples[index] if index < len(self.samples) else None
 
 

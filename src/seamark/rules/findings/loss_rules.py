@@ -21,7 +21,7 @@ def records_lost(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
         lost = sample.log_start - commit.offset - commit.done_ahead
         if lost > 0:
             first = first or sample
-            most = max(most or (0, commit, sample), (lost, commit, sample), key=lambda each: each[0])
+            most = max(most or (0, commit, sample), (lost, commit, sample), key=lambda loss: loss[0])
         elif first is not None and most is not None:
             yield _finding(history, first.at_ms, sample.at_ms, *most)
             first = most = None
@@ -32,9 +32,9 @@ def records_lost(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
 def _certain_looks(history: PartitionHistory) -> Iterator[tuple[LogSample, Commit]]:
     """Each look at the log with what was committed then; none where a hole in the history hides that."""
     commits = history.commits
-    gone = sorted(each.at_ms for each in history.deletions)
+    gone = sorted(deletion.at_ms for deletion in history.deletions)
     for sample in history.samples:
-        later = bisect_right(commits, sample.at_ms, key=lambda each: each.at_ms)
+        later = bisect_right(commits, sample.at_ms, key=lambda commit: commit.at_ms)
         if not later or (later < len(commits) and not commits[later].is_complete):
             continue
         newest = commits[later - 1]

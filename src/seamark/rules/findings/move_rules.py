@@ -21,7 +21,7 @@ def rewind(history: PartitionHistory, parameters: Parameters) -> Iterator[Findin
         if after.offset >= before.offset:
             continue
         later = history.commits[place + 1 :]
-        regained = next((each.at_ms for each in later if each.offset >= before.offset), None)
+        regained = next((commit.at_ms for commit in later if commit.offset >= before.offset), None)
         is_overtaken = regained is not None and regained - after.at_ms <= parameters.overtaken_ms
         if after.origin != "outside" and is_overtaken:
             continue
@@ -80,7 +80,7 @@ def beyond_end(history: PartitionHistory, _: Parameters) -> Iterator[Finding]:
 def expired(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
     """The broker forgot the offset because nobody had committed for so long."""
     for deletion in history.deletions:
-        last = next((each for each in reversed(history.commits) if each.at_ms <= deletion.at_ms), None)
+        last = next((commit for commit in reversed(history.commits) if commit.at_ms <= deletion.at_ms), None)
         if last is None or not deletion.is_complete:
             continue
         idle_ms = deletion.at_ms - last.at_ms

@@ -51,14 +51,14 @@ def stop(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]
     commits = history.commits
     if not commits:
         return
-    gone = [each.at_ms for each in history.deletions]
+    gone = [deletion.at_ms for deletion in history.deletions]
     pauses = sorted(after.at_ms - before.at_ms for before, after in history.pairs())
     ends: list[tuple[Commit, int, int | None]] = [
         (before, after.at_ms, after.at_ms) for before, after in pairwise(commits) if after.is_complete
     ]
     ends.append((commits[-1], max(history.now_ms, commits[-1].at_ms), None))
     for before, until_ms, resumed_ms in ends:
-        if gone and any(before.at_ms <= each <= until_ms for each in gone):
+        if gone and any(before.at_ms <= deleted_ms <= until_ms for deleted_ms in gone):
             continue
         pause = until_ms - before.at_ms
         # The longest of the other pauses; this one is the longest of all if it is to be a stop.
@@ -85,7 +85,7 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
 
     A job that commits now and then is behind at most looks, but not at its commits: it had read all there was.
     """
-    caught_up_ms = max((each.at_ms for each in history.commits if _has_read_all(history, each)), default=0)
+    caught_up_ms = max((commit.at_ms for commit in history.commits if _has_read_all(history, commit)), default=0)
     looks = [(sample, commit) for sample, commit in _looks(history) if sample.at_ms > caught_up_ms]
     # Back from the newest look as long as it was behind.
     first = len(looks)
@@ -94,7 +94,7 @@ def slow_drain(history: PartitionHistory, parameters: Parameters) -> Iterator[Fi
     behind = looks[first:]
     if len(behind) < 3 or behind[-1][0].at_ms - behind[0][0].at_ms < parameters.stall_ms:
         return
-    if any(not each.is_complete for each in history.commits if each.at_ms > behind[0][0].at_ms):
+    if any(not commit.is_complete for commit in history.commits if commit.at_ms > behind[0][0].at_ms):
         return
     (start, from_commit), (end, to_commit) = behind[0], behind[-1]
     read = to_commit.offset - from_commit.offset
@@ -139,7 +139,7 @@ def commits_too_often(history: PartitionHistory, parameters: Parameters) -> Iter
 
 def metadata_near_limit(history: PartitionHistory, parameters: Parameters) -> Iterator[Finding]:
     """The text stored with the offset comes close to what the broker accepts; beyond it commits are refused."""
-    longest = max(history.commits, key=lambda each: each.metadata_size, default=None)
+    longest = max(history.commits, key=lambda commit: commit.metadata_size, default=None)
     if longest is not None and longest.metadata_size >= parameters.metadata_share * parameters.metadata_limit:
         yield Finding(
             "metadata near its limit", history.group, history.topic, history.partition, longest.at_ms, None,
