@@ -95,26 +95,26 @@ def _partitions(poller: Poller) -> Iterator[str]:
     ages: list[_Sample] = []
     states: list[_Sample] = []
     for view in look.scan.groups:
-        for each in view.partitions:
+        for partition in view.partitions:
             labels = {
                 "group": view.group_id,
-                "topic": each.partition.topic,
-                "partition": str(each.partition.partition),
+                "topic": partition.partition.topic,
+                "partition": str(partition.partition.partition),
             }
-            if each.committed is not None:
-                offsets.append((labels, each.committed.offset))
-            if each.bounds.log_end is not None:
-                ends.append((labels, each.bounds.log_end))
-            lag = each.lag
+            if partition.committed is not None:
+                offsets.append((labels, partition.committed.offset))
+            if partition.bounds.log_end is not None:
+                ends.append((labels, partition.bounds.log_end))
+            lag = partition.lag
             # A negative lag would take from every sum.
             if lag.records is not None and not lag.beyond:
                 lags.append((labels, lag.records))
             for samples, count in ((lost, lag.lost), (ahead, lag.done_ahead), (beyond, lag.beyond)):
                 if count:
                     samples.append((labels, count))
-            if (age := look.times.get((view.group_id, each.partition))) is not None:
+            if (age := look.times.get((view.group_id, partition.partition))) is not None:
                 ages.append((labels, age.seconds))
-            state = poller.watching.status(view.group_id, each.partition)
+            state = poller.watching.status(view.group_id, partition.partition)
             if state not in (Status.OK, Status.UNKNOWN):
                 states.append(({**labels, "status": state.value}, 1))
     yield _family("seamark_committed_offset", "gauge", "The committed offset.", offsets)

@@ -45,13 +45,13 @@ class GroupAges:
         positions: dict[TopicPartition, set[int]] = {}
         log_ends: dict[TopicPartition, int] = {}
         for view in scan.groups:
-            for each in view.partitions:
-                position = _position_of(each, self._reset)
-                if position is not None and each.bounds.log_end is not None:
-                    standing[view.group_id, each.partition] = position
-                    positions.setdefault(each.partition, set()).add(position)
-                    log_ends[each.partition] = each.bounds.log_end
-        found = ages_at(
+            for partition in view.partitions:
+                position = _position_of(partition, self._reset)
+                if position is not None and partition.bounds.log_end is not None:
+                    standing[view.group_id, partition.partition] = position
+                    positions.setdefault(partition.partition, set()).add(position)
+                    log_ends[partition.partition] = partition.bounds.log_end
+        ages = ages_at(
             {partition: Places(some, log_ends[partition]) for partition, some in positions.items()},
             now_ms,
             read=self._read,
@@ -59,9 +59,9 @@ class GroupAges:
             most_reads=self._most_reads,
         )
         return {
-            (group, partition): found[partition][position]
+            (group, partition): ages[partition][position]
             for (group, partition), position in standing.items()
-            if position in found[partition]
+            if position in ages[partition]
         }
 
     def _read(self, places: Sequence[tuple[TopicPartition, int]]) -> Mapping[tuple[TopicPartition, int], int | None]:
@@ -71,11 +71,11 @@ class GroupAges:
             if partition.topic not in self._unreadable and self._corrupt.get(partition) != offset
         ]
         try:
-            found = self._admin.record_times(wanted, timeout=_READ_TIMEOUT_S)
+            times = self._admin.record_times(wanted, timeout=_READ_TIMEOUT_S)
         except ClientError as error:
             _log.warning("Unread records could not be read, so their ages are lower bounds: %s", error)
             return {}
-        for place, refusal in found.errors.items():
+        for place, refusal in times.errors.items():
             topic = place.partition.topic
             is_forbidden = isinstance(refusal, BrokerError) and refusal.code.name == "TOPIC_AUTHORIZATION_FAILED"
             if is_forbidden and topic not in self._unreadable:
@@ -84,7 +84,7 @@ class GroupAges:
             if isinstance(refusal, CorruptRecords):
                 self._corrupt[place.partition] = place.offset
                 _log.warning("The age of %s at offset %d is a lower bound: %s", *place, refusal.reason)
-        return {(place.partition, place.offset): at_ms for place, at_ms in found.items()}
+        return {(place.partition, place.offset): at_ms for place, at_ms in times.items()}
 
 
 def _position_of(view: PartitionView, reset: str | None) -> int | None:

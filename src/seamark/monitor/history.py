@@ -148,7 +148,7 @@ class History:
             self._file.executemany("INSERT OR REPLACE INTO samples VALUES (?, ?, ?, ?)", rows)
             self._file.executemany(
                 "INSERT INTO events (group_id, at_ms, kind, text) VALUES (?, ?, ?, ?)",
-                [(self._id(cluster, each.group), each.at_ms, each.kind, each.text) for each in events],
+                [(self._id(cluster, event.group), event.at_ms, event.kind, event.text) for event in events],
             )
             self._extend_run(cluster, at_ms, every)
             self._last.update(latest)
@@ -162,8 +162,8 @@ class History:
         with self._read():
             rows = self._rows(cluster, group, since_ms, until_ms)
             runs = self._runs(cluster, since_ms, until_ms)
-        found = filled(rows, runs, since_ms, step, points)
-        return [Point(since_ms + index * step, *each) for index, each in enumerate(found)]
+        values = filled(rows, runs, since_ms, step, points)
+        return [Point(since_ms + index * step, *value) for index, value in enumerate(values)]
 
     def sparks(
         self, cluster: str, groups: Sequence[str], since_ms: int, until_ms: int, points: int = 40
@@ -173,33 +173,33 @@ class History:
         with self._read():
             runs = self._runs(cluster, since_ms, until_ms)
             rows = {group: self._rows(cluster, group, since_ms, until_ms) for group in groups}
-        return {group: [lag for lag, _ in filled(found, runs, since_ms, step, points)] for group, found in rows.items()}
+        return {group: [lag for lag, _ in filled(kept, runs, since_ms, step, points)] for group, kept in rows.items()}
 
     def first_look(self, cluster: str, since_ms: int) -> int:
         """When the first look at or after a time was; that time itself if somebody looked then already."""
         with self._read():
-            (found,) = self._file.execute(
+            (first_ms,) = self._file.execute(
                 "SELECT min(from_ms) FROM runs WHERE cluster = ? AND to_ms >= ?", (cluster, since_ms)
             ).fetchone()
-        return since_ms if found is None else max(since_ms, found)
+        return since_ms if first_ms is None else max(since_ms, first_ms)
 
     def events(self, cluster: str, group: str, limit: int = 50) -> list[Event]:
         """What happened to a group, latest first."""
         with self._read():
-            found = self._file.execute(
+            rows = self._file.execute(
                 "SELECT at_ms, kind, text FROM events JOIN groups ON groups.id = group_id "
                 "WHERE cluster = ? AND name = ? ORDER BY at_ms DESC, events.id DESC LIMIT ?",
                 (cluster, group, limit),
             ).fetchall()
-        return [Event(group, *row) for row in found]
+        return [Event(group, *row) for row in rows]
 
     def rewinds(self, cluster: str) -> dict[tuple[str, TopicPartition], int]:
         """What ``keep_rewinds`` was last given for the cluster."""
         with self._read():
-            found = self._file.execute(
+            rows = self._file.execute(
                 "SELECT name, topic, partition, came_from FROM rewinds WHERE cluster = ?", (cluster,)
             ).fetchall()
-        return {(name, TopicPartition(topic, partition)): offset for name, topic, partition, offset in found}
+        return {(name, TopicPartition(topic, partition)): offset for name, topic, partition, offset in rows}
 
     def keep_rewinds(self, cluster: str, rewinds: Mapping[tuple[str, TopicPartition], int]) -> None:
         """Remember where groups were before their offsets went back, in place of what was remembered of that."""

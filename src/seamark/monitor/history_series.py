@@ -22,7 +22,7 @@ def filled(
     >>> filled([(0, 5, None), (25, 9, None), (27, 1, None)], [(0, 35)], 0, 10, 5)
     [(5, None), (5, None), (9, None), (1, None), (None, None)]
     """
-    found: list[Value] = []
+    values: list[Value] = []
     current: Value = NOTHING
     at = run = 0
     for index in range(points):
@@ -39,8 +39,8 @@ def filled(
             current = rows[at][1:]
             highest = current if highest == NOTHING else _higher(highest, current)
             at += 1
-        found.append(highest if is_looked_at else NOTHING)
-    return found
+        values.append(highest if is_looked_at else NOTHING)
+    return values
 
 
 def _higher(one: Value, other: Value) -> Value:

@@ -43,18 +43,20 @@ def lag_rows(
         if view.error:
             rows.append(LagRow(view.group_id, None, None, None, 0, None, 0, None, view.error))
             continue
-        for topic, partitions in groupby(view.partitions, key=lambda each: each.partition.topic):
+        for topic, partitions in groupby(view.partitions, key=lambda partition: partition.partition.topic):
             some = list(partitions)
-            each_row = [_partition_row(view, each, times) for each in some]
-            rows.extend(each_row if by_partition else [_topic_row(view, topic, some, each_row)])
+            partition_rows = [_partition_row(view, partition, times) for partition in some]
+            rows.extend(partition_rows if by_partition else [_topic_row(view, topic, some, partition_rows)])
     return rows
 
 
-def _partition_row(view: GroupView, each: PartitionView, times: Mapping[tuple[str, TopicPartition], TimeLag]) -> LagRow:
-    lag = each.lag
+def _partition_row(
+    view: GroupView, partition: PartitionView, times: Mapping[tuple[str, TopicPartition], TimeLag]
+) -> LagRow:
+    lag = partition.lag
     return LagRow(
-        view.group_id, *each.partition, lag.records, lag.lost, lag.unfinished, lag.beyond,
-        times.get((view.group_id, each.partition)), remark_of(each),
+        view.group_id, *partition.partition, lag.records, lag.lost, lag.unfinished, lag.beyond,
+        times.get((view.group_id, partition.partition)), remark_of(partition),
     )  # fmt: skip
 
 
@@ -75,13 +77,13 @@ def silence_text(bounds: Bounds) -> str:
 
 
 def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView], rows: Sequence[LagRow]) -> LagRow:
-    lags = [each.lag for each in partitions]
+    lags = [partition.lag for partition in partitions]
     # What is lost for good is said before what is only not known.
     remarked = sorted((row for row in rows if row.remark), key=lambda row: (-row.beyond, -row.lost))
     more = f" (and {len(remarked) - 1} more)" if len(remarked) > 1 else ""
     return LagRow(
-        view.group_id, topic, None, total(lags), sum(each.lost for each in lags), total_unfinished(lags),
-        sum(each.beyond for each in lags), furthest(row.time for row in rows),
+        view.group_id, topic, None, total(lags), sum(lag.lost for lag in lags), total_unfinished(lags),
+        sum(lag.beyond for lag in lags), furthest(row.time for row in rows),
         f"partition {remarked[0].partition}: {remarked[0].remark}{more}" if remarked else "",
     )  # fmt: skip
 
@@ -89,7 +91,7 @@ def _topic_row(view: GroupView, topic: str, partitions: Sequence[PartitionView],
 def group_remark(view: GroupView) -> str:
     """What the sums over a group's partitions hide."""
     parts = [view.error or ""]
-    if beyond := sum(each.lag.beyond > 0 for each in view.partitions):
+    if beyond := sum(partition.lag.beyond > 0 for partition in view.partitions):
         parts.append(f"{counted(beyond, 'partition')} committed beyond the log's end, by {view.beyond} in total")
     if view.lost:
         parts.append(f"{counted(view.lost, 'record')} deleted before being read")

@@ -44,7 +44,7 @@ def offsets_json(cluster_id: str, groups: Mapping[str, Offsets]) -> str:
                     "topic": partition.topic, "partition": partition.partition, "offset": offset.offset,
                     "metadata": offset.metadata, "leader_epoch": offset.leader_epoch,
                 }
-                for partition, offset in sorted(offsets.items(), key=lambda each: each[0])
+                for partition, offset in sorted(offsets.items(), key=lambda item: item[0])
             ]
             for group, offsets in sorted(groups.items())
         },
@@ -71,15 +71,15 @@ def read_offsets(path: Path) -> dict[str, Offsets]:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error.__class__.__name__})") from None
-    found = _of_json(text, path) if text.lstrip().startswith("{") else _of_csv(text, path)
-    if not any(found.values()):
+    offsets = _of_json(text, path) if text.lstrip().startswith("{") else _of_csv(text, path)
+    if not any(offsets.values()):
         raise UsageError(f"{path}: contains no offsets")
-    return found
+    return offsets
 
 
-def offsets_for(found: Mapping[str, Offsets], group: str) -> Offsets:
+def offsets_for(by_group: Mapping[str, Offsets], group: str) -> Offsets:
     """What a file says of one group."""
-    return found.get(group) or found.get(ANY_GROUP) or {}
+    return by_group.get(group) or by_group.get(ANY_GROUP) or {}
 
 
 def _of_json(text: str, path: Path) -> dict[str, Offsets]:
@@ -109,10 +109,10 @@ def _of_json(text: str, path: Path) -> dict[str, Offsets]:
     return groups
 
 
-def _mapping(found: object, path: Path) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise UsageError(f"{path}: not an offsets file: expected an object, got {str(found)[:40]!r}")
-    return found
+def _mapping(value: object, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: not an offsets file: expected an object, got {str(value)[:40]!r}")
+    return value
 
 
 def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
@@ -132,12 +132,12 @@ def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
     )
 
 
-def _number(name: str, found: Any, least: int) -> int:
-    if isinstance(found, bool) or not isinstance(found, int) or found < least:
-        raise ValueError(f"{name!r} must be an integer >= {least}, got {found!r}")
-    if found > LARGEST_OFFSET:
+def _number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name!r} must be an integer >= {least}, got {value!r}")
+    if value > LARGEST_OFFSET:
         raise ValueError(f"{name!r} is larger than any offset ({LARGEST_OFFSET})")
-    return found
+    return value
 
 
 def _of_csv(text: str, path: Path) -> dict[str, Offsets]:

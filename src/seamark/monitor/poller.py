@@ -108,17 +108,17 @@ class Poller:
 
     def _look(self) -> Look:
         started = time.monotonic()
-        found = scan(self._admin, self._groups, reset=self._reset, whole_topics=True)
+        scanned = scan(self._admin, self._groups, reset=self._reset, whole_topics=True)
         at_ms = int(time.time() * 1000)
-        self._note_unreadable(found)
-        times = self._ages.look(found, at_ms)
+        self._note_unreadable(scanned)
+        times = self._ages.look(scanned, at_ms)
         ended = time.monotonic()
-        self.watching.add(found, int(ended * 1000))
-        return Look(found, times, at_ms, ended - started, ended)
+        self.watching.add(scanned, int(ended * 1000))
+        return Look(scanned, times, at_ms, ended - started, ended)
 
-    def _note_unreadable(self, found: Scan) -> None:
+    def _note_unreadable(self, scanned: Scan) -> None:
         """Log groups that could not be read, once until they are."""
-        unreadable = found.unreadable
+        unreadable = scanned.unreadable
         for name in sorted(unreadable.keys() - self._unreadable):
             _log.warning("Group %r: %s", name, unreadable[name])
         for name in sorted(self._unreadable - unreadable.keys()):

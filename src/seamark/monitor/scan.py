@@ -120,7 +120,7 @@ def scan(
     }
     if whole_topics:
         _add_uncommitted(admin, {name: wanted[name] for name in wanted if not described[name].members}, timeout)
-    readable = {each for name in committed for each in wanted[name]}
+    readable = {partition for name in committed for partition in wanted[name]}
     bounds = bounds_of(admin, readable, timeout=timeout)
     groups = []
     for name in sorted(described):
@@ -128,7 +128,7 @@ def scan(
         error = None if name in committed else _unread(committed.errors.get(name))
         # Without the offsets an assigned partition is unknown: it must not look as if nothing were committed.
         known = bounds if error is None else dict.fromkeys(wanted[name], Bounds(None, None, error))
-        owners = {each: member for member in described[name].members for each in member.assignment}
+        owners = {partition: member for member in described[name].members for partition in member.assignment}
         views = tuple(
             _view(partition, offsets.get(partition), known[partition], owners.get(partition), reset)
             for partition in wanted[name]
@@ -148,25 +148,27 @@ def bounds_of(
     asked = list(partitions)
     logs, unreadable = read_logs(admin, asked, timeout=timeout)
     return {
-        each: Bounds(*logs[each]) if each in logs else Bounds(None, None, unreadable.get(each, "it did not respond"))
-        for each in asked
+        partition: Bounds(*logs[partition])
+        if partition in logs
+        else Bounds(None, None, unreadable.get(partition, "it did not respond"))
+        for partition in asked
     }
 
 
 def _partitions_of(description: GroupDescription, committed: Mapping[TopicPartition, Offset]) -> list[TopicPartition]:
     """What was committed and what is assigned: neither alone is everything that a group reads."""
-    return sorted({*committed, *(each for member in description.members for each in member.assignment)})
+    return sorted({*committed, *(partition for member in description.members for partition in member.assignment)})
 
 
 def _add_uncommitted(admin: Admin, wanted: Mapping[str, list[TopicPartition]], timeout: float | None) -> None:
     """Complete the partitions of each topic; a topic that does not exist any more keeps those that were committed."""
-    topics = {each.topic for partitions in wanted.values() for each in partitions}
+    topics = {partition.topic for partitions in wanted.values() for partition in partitions}
     counts = {
         name: len(topic.partitions) for name, topic in admin.describe_topics(sorted(topics), timeout=timeout).items()
     }
     for partitions in wanted.values():
-        for topic in {each.topic for each in partitions}:
-            known = {each.partition for each in partitions if each.topic == topic}
+        for topic in {partition.topic for partition in partitions}:
+            known = {partition.partition for partition in partitions if partition.topic == topic}
             if len(known) < counts.get(topic, 0):
                 partitions += [TopicPartition(topic, index) for index in range(counts[topic]) if index not in known]
                 partitions.sort()

@@ -87,35 +87,35 @@ def aim(
     ``at_time`` has the first offset at or after the target's time (-1 if there is none), ``elsewhere`` what the other
     group, the file or the lake says.
     """
-    found = Aim()
+    aimed = Aim()
     committed = state.committed.get(group, {})
     for partition in sorted(partitions):
         log = state.logs.get(partition)
         if log is None:
-            found.refused[partition] = state.unreadable.get(partition, "it does not exist")
+            aimed.refused[partition] = state.unreadable.get(partition, "it does not exist")
             continue
         if target.kind in ("group", "file", "lake"):
             other = (elsewhere or {}).get(partition)
             if other is None:
                 where = f"the lake at {target.name}" if target.kind == "lake" else f"{target.kind} {target.name!r}"
-                found.refused[partition] = f"{where} has no offset for it"
+                aimed.refused[partition] = f"{where} has no offset for it"
                 continue
             wanted = other.offset
         elif target.kind == "shift":
             before = committed.get(partition)
             if before is None:
-                found.refused[partition] = f"group {group!r} has no committed offset to shift"
+                aimed.refused[partition] = f"group {group!r} has no committed offset to shift"
                 continue
             wanted = before.offset + target.number
         elif target.kind == "time":
             at = (at_time or {}).get(partition, -1)
             wanted = log.log_end if at < 0 else at
             if at < 0:
-                found.remarks[partition] = "no record at or after that time: the log's end is used"
+                aimed.remarks[partition] = "no record at or after that time: the log's end is used"
         else:
             wanted = _of_log(target, log)
-        found.wanted[partition] = wanted
-    return found
+        aimed.wanted[partition] = wanted
+    return aimed
 
 
 def _of_log(target: Target, log: LogRange) -> int:
@@ -128,5 +128,5 @@ def offsets_at(
     admin: Admin, partitions: Iterable[TopicPartition], time_ms: int, *, timeout: float | None = None
 ) -> dict[TopicPartition, int]:
     """The first offset at or after a time, -1 where there is none."""
-    found = admin.list_offsets(dict.fromkeys(partitions, time_ms), timeout=timeout)
-    return {partition: answer.offset for partition, answer in found.items()}
+    answers = admin.list_offsets(dict.fromkeys(partitions, time_ms), timeout=timeout)
+    return {partition: answer.offset for partition, answer in answers.items()}

@@ -45,16 +45,16 @@ class Watching:
         unreadable = scan.unreadable
         rewinds = {key: offset for key, offset in self._rewinds.items() if key[0] in unreadable}
         for view in scan.groups:
-            for each in view.partitions:
-                key = (view.group_id, each.partition)
+            for partition in view.partitions:
+                key = (view.group_id, partition.partition)
                 kept = self._samples.get(key)
                 if kept is None:
                     kept = deque(maxlen=self._looks)
                 rewind = self._rewinds.get(key)
-                if each.bounds.log_end is not None:
-                    committed = None if each.committed is None else each.committed.offset
-                    log_start = each.bounds.log_start or 0
-                    sample = Sample(at_ms, committed, each.bounds.log_end, log_start, each.lag.lost)
+                if partition.bounds.log_end is not None:
+                    committed = None if partition.committed is None else partition.committed.offset
+                    log_start = partition.bounds.log_start or 0
+                    sample = Sample(at_ms, committed, partition.bounds.log_end, log_start, partition.lag.lost)
                     rewind = rewind_after(rewind, _last_commit(kept), sample)
                     _keep(kept, sample, self._times[0])
                 if rewind is not None:
@@ -105,16 +105,22 @@ class Watching:
         if partition is not None:
             wanted = [TopicPartition(topic, partition)]
         else:
-            wanted = [each for name, each in self._samples if name == group and each.topic == topic]
-        times = [seconds_to_catch_up(list(self._samples.get((group, each), ()))) for each in wanted]
+            wanted = [
+                topic_partition
+                for name, topic_partition in self._samples
+                if name == group and topic_partition.topic == topic
+            ]
+        times = [
+            seconds_to_catch_up(list(self._samples.get((group, topic_partition), ()))) for topic_partition in wanted
+        ]
         known = [time for time in times if time is not None]
-        state = worst(self.status(group, each) for each in wanted)
+        state = worst(self.status(group, topic_partition) for topic_partition in wanted)
         word = None if state is Status.UNKNOWN else state.value
         return (max(known) if len(known) == len(times) and known else None), word
 
 
 def _last_commit(samples: deque[Sample]) -> int | None:
-    return next((each.committed for each in reversed(samples) if each.committed is not None), None)
+    return next((sample.committed for sample in reversed(samples) if sample.committed is not None), None)
 
 
 def _keep(kept: deque[Sample], new: Sample, since_ms: int) -> None:
