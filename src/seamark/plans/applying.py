@@ -75,9 +75,9 @@ class Applied:
 
     def raise_if_incomplete(self) -> None:
         failures = [
-            f"{each.change.partition} of group {each.group!r}: {each.reason}"
-            for each in self.outcomes
-            if not each.is_made
+            f"{outcome.change.partition} of group {outcome.group!r}: {outcome.reason}"
+            for outcome in self.outcomes
+            if not outcome.is_made
         ]
         if failures:
             raise PlanIncomplete(failures, len(self.outcomes))
@@ -102,9 +102,9 @@ def apply(
     state = read_state(admin, plan.partitions, timeout=timeout)
     standing = check(plan, state, allow_outside_log=allow_outside_log)
     todo: dict[str, list[Change]] = {}
-    for each in standing:
-        if each.standing is Standing.OPEN:
-            todo.setdefault(each.group, []).append(each.change)
+    for row in standing:
+        if row.standing is Standing.OPEN:
+            todo.setdefault(row.group, []).append(row.change)
     started_ms = now_ms()
     if undo_path is not None and todo:
         write_undo(undo_path, UndoRecord(plan, started_ms))
@@ -115,7 +115,7 @@ def apply(
             errors = dict(zip(todo, failed, strict=True))
     outcomes = _verify(admin, standing, errors, timeout)
     if undo_path is not None and todo:
-        results = {(each.group, each.change.partition): each.result for each in outcomes}
+        results = {(outcome.group, outcome.change.partition): outcome.result for outcome in outcomes}
         # The record of the start has all that an undo needs; a full disk must not cost the report.
         with contextlib.suppress(PlanError):
             write_undo(undo_path, UndoRecord(plan, started_ms, now_ms(), results))
@@ -145,32 +145,32 @@ def _verify(
     admin: Admin, standing: list[Standings], errors: dict[str, Errors], timeout: float | None
 ) -> tuple[Outcome, ...]:
     wanted: dict[str, list[TopicPartition]] = {}
-    for each in standing:
-        if each.standing is Standing.OPEN:
-            wanted.setdefault(each.group, []).append(each.change.partition)
+    for row in standing:
+        if row.standing is Standing.OPEN:
+            wanted.setdefault(row.group, []).append(row.change.partition)
     try:
         committed = read_committed(admin, wanted, timeout=timeout)
     except ClientError as error:
-        return tuple(_unread(each, errors, error) for each in standing)
-    return tuple(_outcome(each, committed.get(each.group, {}), errors) for each in standing)
+        return tuple(_unread(row, errors, error) for row in standing)
+    return tuple(_outcome(row, committed.get(row.group, {}), errors) for row in standing)
 
 
-def _outcome(each: Standings, committed: dict[TopicPartition, Offset], errors: dict[str, Errors]) -> Outcome:
-    group, change = each.group, each.change
-    if each.standing is Standing.DONE:
+def _outcome(row: Standings, committed: dict[TopicPartition, Offset], errors: dict[str, Errors]) -> Outcome:
+    group, change = row.group, row.change
+    if row.standing is Standing.DONE:
         return Outcome(group, change, ALREADY)
-    found = committed.get(change.partition)
-    if is_same(found, change.after):
+    current = committed.get(change.partition)
+    if is_same(current, change.after):
         return Outcome(group, change, CHANGED)
     error = errors.get(group, {}).get(change.partition)
     if error is not None:
         return Outcome(group, change, FAILED, _reason(error))
-    return Outcome(group, change, MOVED, f"another client set it to {describe(found)} at the same time")
+    return Outcome(group, change, MOVED, f"another client set it to {describe(current)} at the same time")
 
 
-def _unread(each: Standings, errors: dict[str, Errors], reading: ClientError) -> Outcome:
-    group, change = each.group, each.change
-    if each.standing is Standing.DONE:
+def _unread(row: Standings, errors: dict[str, Errors], reading: ClientError) -> Outcome:
+    group, change = row.group, row.change
+    if row.standing is Standing.DONE:
         return Outcome(group, change, ALREADY)
     error = errors.get(group, {}).get(change.partition)
     if error is not None:

@@ -39,7 +39,7 @@ def clamp_to_log(wanted: Wanted, state: ClusterState) -> Clamped:
 
 def clamp_plan(plan: Plan, state: ClusterState) -> tuple[Plan, list[str]]:
     """The same for a plan that was made of ``state``: the plan without offsets outside, and what was replaced."""
-    wanted = {each.group: {change.partition: change.after for change in each.changes} for each in plan.groups}
+    wanted = {group.group: {change.partition: change.after for change in group.changes} for group in plan.groups}
     inside, remarks = clamp_to_log(wanted, state)
     if not remarks:
         return plan, []

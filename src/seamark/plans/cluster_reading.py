@@ -33,11 +33,13 @@ def read_state(admin: Admin, wanted: GroupPartitions, *, timeout: float | None =
     cluster_id = admin.describe_cluster(timeout=timeout).cluster_id
     groups = read_groups(admin, asked, timeout=timeout)
     committed = read_committed(admin, asked, timeout=timeout)
-    partitions = {TopicPartition(*each) for some in asked.values() for each in some or ()}
-    partitions |= {partition for found in committed.values() for partition in found}
+    partitions = {TopicPartition(*partition) for some in asked.values() for partition in some or ()}
+    partitions |= {partition for offsets in committed.values() for partition in offsets}
     topics = read_topics(admin, {partition.topic for partition in partitions}, timeout=timeout)
     there = [
-        each for each in partitions if each.topic in topics and each.partition < topics[each.topic].partition_count
+        partition
+        for partition in partitions
+        if partition.topic in topics and partition.partition < topics[partition.topic].partition_count
     ]
     logs, unreadable = read_logs(admin, there, timeout=timeout)
     return ClusterState(cluster_id, topics, groups, committed, logs, unreadable)
@@ -59,11 +61,11 @@ def read_committed(
     if not wanted:
         return {}
     try:
-        found = admin.list_group_offsets(wanted, require_stable=True, timeout=timeout).raise_if_failed()
+        offsets = admin.list_group_offsets(wanted, require_stable=True, timeout=timeout).raise_if_failed()
     except UnsupportedByBroker:
         # Before 2.5 a broker cannot be asked for stable offsets.
-        found = admin.list_group_offsets(wanted, timeout=timeout).raise_if_failed()
-    return dict(found)
+        offsets = admin.list_group_offsets(wanted, timeout=timeout).raise_if_failed()
+    return dict(offsets)
 
 
 def read_topics(admin: Admin, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicState]:
@@ -89,15 +91,15 @@ def read_logs(
     starts = admin.list_offsets(dict.fromkeys(wanted, "earliest"), timeout=patience)
     ends = admin.list_offsets(dict.fromkeys(starts, "latest"), timeout=patience)
     unreadable = {partition: str(error) for partition, error in (starts.errors | ends.errors).items()}
-    logs = {each: LogRange(starts[each].offset, ends[each].offset) for each in ends}
+    logs = {partition: LogRange(starts[partition].offset, ends[partition].offset) for partition in ends}
     for partition, log in logs.items():
         if min(log) < 0:
             unreadable[partition] = f"ListOffsets returned no start or end of the log ({min(log)})"
-    return {each: log for each, log in logs.items() if each not in unreadable}, unreadable
+    return {partition: log for partition, log in logs.items() if partition not in unreadable}, unreadable
 
 
 def _group_state(group: GroupDescription) -> GroupState:
-    return GroupState(group.state, group.type, group.is_active, tuple(_member(each) for each in group.members))
+    return GroupState(group.state, group.type, group.is_active, tuple(_member(member) for member in group.members))
 
 
 def _member(member: GroupMember) -> str:

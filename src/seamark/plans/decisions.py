@@ -40,16 +40,16 @@ class Standings(NamedTuple):
 
 def standings(plan: Plan, state: ClusterState) -> list[Standings]:
     return [
-        Standings(group, change, standing_of(change, found), found)
+        Standings(group, change, standing_of(change, current), current)
         for group, change in plan
-        for found in (state.committed.get(group, {}).get(change.partition),)
+        for current in (state.committed.get(group, {}).get(change.partition),)
     ]
 
 
-def standing_of(change: Change, found: Offset | None) -> Standing:
-    if is_same(found, change.after):
+def standing_of(change: Change, current: Offset | None) -> Standing:
+    if is_same(current, change.after):
         return Standing.DONE
-    return Standing.OPEN if is_same(found, change.before) else Standing.STALE
+    return Standing.OPEN if is_same(current, change.before) else Standing.STALE
 
 
 def check(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -> list[Standings]:
@@ -59,25 +59,25 @@ def check(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -
     """
     if state.cluster_id != plan.cluster_id:
         raise WrongCluster(plan.cluster_id, state.cluster_id)
-    found = standings(plan, state)
-    left = [each for each in found if each.standing is not Standing.DONE]
+    rows = standings(plan, state)
+    left = [row for row in rows if row.standing is not Standing.DONE]
     if changed := topic_problems(plan, state):
         raise TopicChanged(f"{some(changed)}: nothing was changed")
     # What is complete needs nobody to stop.
-    for group in dict.fromkeys(each.group for each in left):
+    for group in dict.fromkeys(row.group for row in left):
         if refusal := group_problem(group, state):
             raise refusal
     stale = [
-        (each.group, each.change.partition, difference(each.found, each.change.before))
-        for each in left
-        if each.standing is Standing.STALE
+        (row.group, row.change.partition, difference(row.found, row.change.before))
+        for row in left
+        if row.standing is Standing.STALE
     ]
     if stale:
         raise PlanStale(stale)
-    outside = [problem for each in left if (problem := log_problem(each.change, state))]
+    outside = [problem for row in left if (problem := log_problem(row.change, state))]
     if outside and not allow_outside_log:
         raise OutsideLog(outside)
-    return found
+    return rows
 
 
 def topic_problems(plan: Plan, state: ClusterState) -> list[str]:
@@ -102,12 +102,14 @@ def topic_problems(plan: Plan, state: ClusterState) -> list[str]:
 
 
 def group_problem(group: str, state: ClusterState) -> PlanRefused | None:
-    found = state.groups.get(group)
-    if found is None:
+    described = state.groups.get(group)
+    if described is None:
         return None
-    if found.type not in ("classic", "consumer"):
-        return PlanRefused(f"group {group!r} is a {found.type} group: its offsets cannot be set; nothing was changed")
-    return GroupInUse(group, found.state, found.members) if found.is_active else None
+    if described.type not in ("classic", "consumer"):
+        return PlanRefused(
+            f"group {group!r} is a {described.type} group: its offsets cannot be set; nothing was changed"
+        )
+    return GroupInUse(group, described.state, described.members) if described.is_active else None
 
 
 def log_problem(change: Change, state: ClusterState) -> str:
@@ -122,12 +124,12 @@ def log_problem(change: Change, state: ClusterState) -> str:
     return f"{change.partition}: {problem}" if problem else ""
 
 
-def difference(found: Offset | None, planned: Offset | None) -> str:
+def difference(current: Offset | None, planned: Offset | None) -> str:
     """How what is committed differs from what the plan was made for."""
-    if found is None or planned is None or found.offset != planned.offset:
-        return f"is at {describe(found)}, not at {describe(planned)}"
-    what = "metadata" if found.metadata != planned.metadata else "leader epoch"
-    return f"is still at {describe(found)}, but its {what} changed since the plan was made"
+    if current is None or planned is None or current.offset != planned.offset:
+        return f"is at {describe(current)}, not at {describe(planned)}"
+    what = "metadata" if current.metadata != planned.metadata else "leader epoch"
+    return f"is still at {describe(current)}, but its {what} changed since the plan was made"
 
 
 def describe(offset: Offset | None) -> str:

@@ -64,9 +64,9 @@ class PlanStale(PlanRefused):
     """Offsets are no longer what they were when the plan was made; ``partitions`` has group and partition of each."""
 
     def __init__(self, partitions: Iterable[tuple[str, TopicPartition, str]]) -> None:
-        found = list(partitions)
-        self.partitions = tuple((group, partition) for group, partition, _ in found)
-        shown = some([f"{partition} of group {group!r} {how}" for group, partition, how in found])
+        stale = list(partitions)
+        self.partitions = tuple((group, partition) for group, partition, _ in stale)
+        shown = some([f"{partition} of group {group!r} {how}" for group, partition, how in stale])
         super().__init__(f"the plan is stale: {shown}; nothing was changed; make a new plan")
 
 

@@ -57,17 +57,17 @@ class Plan:
     undoes: str | None = None
 
     def __iter__(self) -> Iterator[tuple[str, Change]]:
-        for each in self.groups:
-            for change in each.changes:
-                yield each.group, change
+        for group in self.groups:
+            for change in group.changes:
+                yield group.group, change
 
     def __len__(self) -> int:
-        return sum(len(each.changes) for each in self.groups)
+        return sum(len(group.changes) for group in self.groups)
 
     @property
     def partitions(self) -> dict[str, list[TopicPartition]]:
         """The partitions that it changes, per group."""
-        return {each.group: [change.partition for change in each.changes] for each in self.groups}
+        return {group.group: [change.partition for change in group.changes] for group in self.groups}
 
 
 class LogRange(NamedTuple):
@@ -137,7 +137,7 @@ def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = 
     missing: list[TopicPartition] = []
     for group in sorted(wanted):
         changes = []
-        for partition, after in sorted((_address(each), offset) for each, offset in wanted[group].items()):
+        for partition, after in sorted((_address(place), offset) for place, offset in wanted[group].items()):
             before = state.committed.get(group, {}).get(partition)
             target = None if after is None else _offset(partition, after)
             topic = state.topics.get(partition.topic)
@@ -149,7 +149,7 @@ def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = 
             groups.append(GroupChanges(group, tuple(changes)))
     if missing:
         raise TopicChanged(f"the cluster does not have {some(sorted(set(missing)))}")
-    named = sorted({change.partition.topic for each in groups for change in each.changes})
+    named = sorted({change.partition.topic for group in groups for change in group.changes})
     ids = {topic: state.topics[topic].topic_id if topic in state.topics else "" for topic in named}
     return Plan(state.cluster_id, now_ms, made_by, why, ids, tuple(groups))
 

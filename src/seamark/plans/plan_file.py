@@ -55,15 +55,15 @@ def read_undo(path: Path) -> UndoRecord:
 def _read(path: Path, thing: str) -> str:
     try:
         with path.open("rb") as file:
-            found = file.read(_MOST_BYTES + 1)
+            content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise BadPlan(path, f"no such {thing}") from None
     except OSError as error:
         raise BadPlan(path, f"the {thing} cannot be read: {error.strerror}") from None
-    if len(found) > _MOST_BYTES:
+    if len(content) > _MOST_BYTES:
         raise BadPlan(path, f"not {one(thing)}: larger than {_MOST_BYTES >> 20} MB")
     try:
-        return found.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadPlan(path, f"not {one(thing)}: not a text file") from None
 

@@ -51,9 +51,9 @@ def content_of(plan: Plan) -> dict[str, Any]:
     return content | {"digest": digest(content)}
 
 
-def plan_from(found: dict[str, Any], source: Path | str) -> Plan:
+def plan_from(content: dict[str, Any], source: Path | str) -> Plan:
     """The plan in JSON values whose digest has been checked."""
-    fields = Fields(found, source)
+    fields = Fields(content, source)
     undoes = fields.get("undoes")
     topic_ids = fields.mapping("topics")
     plan = Plan(
@@ -62,17 +62,17 @@ def plan_from(found: dict[str, Any], source: Path | str) -> Plan:
         made_by=fields.text("made_by"),
         why=fields.text("why"),
         topic_ids={topic: topic_ids.text(topic) for topic in topic_ids.names},
-        groups=tuple(_group(each) for each in fields.items("groups")),
+        groups=tuple(_group(item) for item in fields.items("groups")),
         undoes=None if undoes is None else fields.text("undoes"),
     )
-    names = [each.group for each in plan.groups]
+    names = [group.group for group in plan.groups]
     if names != sorted(set(names)):
         raise fields.bad("groups", "has a group twice or is not sorted")
     return plan
 
 
 def _group(fields: Fields) -> GroupChanges:
-    changes = tuple(_change(each) for each in fields.items("changes"))
+    changes = tuple(_change(item) for item in fields.items("changes"))
     partitions = [change.partition for change in changes]
     if partitions != sorted(set(partitions)):
         raise fields.bad("changes", "has a partition twice or is not sorted")
@@ -87,9 +87,9 @@ def _change(fields: Fields) -> Change:
 def _committed(fields: Fields, name: str) -> Offset | None:
     if fields.get(name) is None:
         return None
-    found = fields.mapping(name)
+    offset = fields.mapping(name)
     return Offset(
-        found.number("offset", LARGEST_OFFSET), found.text("metadata"), found.number("leader_epoch", _INT, least=-1)
+        offset.number("offset", LARGEST_OFFSET), offset.text("metadata"), offset.number("leader_epoch", _INT, least=-1)
     )
 
 
@@ -105,7 +105,7 @@ def _content(plan: Plan) -> dict[str, Any]:
         "topics": dict(plan.topic_ids),
         "groups": [
             {
-                "group": each.group,
+                "group": group.group,
                 "changes": [
                     {
                         "topic": change.partition.topic,
@@ -113,10 +113,10 @@ def _content(plan: Plan) -> dict[str, Any]:
                         "before": _offset_content(change.before),
                         "after": _offset_content(change.after),
                     }
-                    for change in each.changes
+                    for change in group.changes
                 ],
             }
-            for each in plan.groups
+            for group in plan.groups
         ],
     }
 
@@ -141,7 +141,7 @@ def sealed(content: dict[str, Any]) -> str:
 def opened(text: str, source: Path | str, format_name: str, thing: str, version: int) -> dict[str, Any]:
     """The content of a text made by ``sealed``, checked for format, version and digest in this order."""
     try:
-        found = json.loads(text, object_pairs_hook=no_field_twice)
+        content = json.loads(text, object_pairs_hook=no_field_twice)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadPlan(source, f"not {one(thing)}, or truncated: invalid JSON at {where}") from None
@@ -149,16 +149,17 @@ def opened(text: str, source: Path | str, format_name: str, thing: str, version:
         raise BadPlan(source, f"not {one(thing)} : {error}") from None
     except (RecursionError, ValueError):
         raise BadPlan(source, f"not {one(thing)}: its JSON cannot be read") from None
-    if not isinstance(found, dict) or found.get("format") != format_name:
+    if not isinstance(content, dict) or content.get("format") != format_name:
         raise BadPlan(source, f"not {one(thing)}: the format must be {format_name!r}")
-    if found.get("version") != version or isinstance(found["version"], bool):
+    if content.get("version") != version or isinstance(content["version"], bool):
         raise BadPlan(
-            source, f"{one(thing)} of version {found.get('version')!r}; this release of Seamark reads version {version}"
+            source,
+            f"{one(thing)} of version {content.get('version')!r}; this release of Seamark reads version {version}",
         )
-    written = found.pop("digest", None)
-    if written != digest(found):
+    written = content.pop("digest", None)
+    if written != digest(content):
         raise BadPlan(source, f"the {thing} was changed after it was made: its digest does not match its content")
-    return found
+    return content
 
 
 def one(thing: str) -> str:
@@ -173,19 +174,19 @@ def time_text(time_ms: int) -> str:
 class Fields:
     """Reads the fields of a JSON object; errors name the file and the way to the field."""
 
-    def __init__(self, found: dict[str, Any], source: Path | str, path: str = "") -> None:
-        self._found = found
+    def __init__(self, content: dict[str, Any], source: Path | str, path: str = "") -> None:
+        self._content = content
         self._source = source
         self._path = path
 
     @property
     def names(self) -> list[str]:
-        return list(self._found)
+        return list(self._content)
 
     def get(self, name: str) -> Any:
-        if name not in self._found:
+        if name not in self._content:
             raise self.bad(name, "is missing")
-        return self._found[name]
+        return self._content[name]
 
     def text(self, name: str) -> str:
         value = self.get(name)
@@ -215,9 +216,9 @@ class Fields:
 
     def items(self, name: str) -> list[Fields]:
         value = self.get(name)
-        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self.bad(name, "is not a list of objects")
-        return [Fields(each, self._source, f"{self._path}{name}[{place}].") for place, each in enumerate(value)]
+        return [Fields(item, self._source, f"{self._path}{name}[{place}].") for place, item in enumerate(value)]
 
     def bad(self, name: str, reason: str) -> BadPlan:
         return BadPlan(self._source, f"{self._path}{name} {reason}")

@@ -54,18 +54,18 @@ class Preview(NamedTuple):
 def preview(plan: Plan, state: ClusterState, *, allow_outside_log: bool = False) -> Preview:
     """What the plan would do now: records that are read again or never, and why it would be refused."""
     rows = []
-    for each in standings(plan, state):
-        change = each.change
+    for row in standings(plan, state):
+        change = row.change
         repeated, skipped = _affected(change, state.logs.get(change.partition))
-        stale = f"is now at {each.described}" if each.standing is Standing.STALE else ""
+        stale = f"is now at {row.described}" if row.standing is Standing.STALE else ""
         delta = None
         if change.before is not None and change.after is not None:
             delta = change.after.offset - change.before.offset
-        is_checked = each.standing is not Standing.DONE and not allow_outside_log
+        is_checked = row.standing is not Standing.DONE and not allow_outside_log
         problem = stale or (log_problem(change, state) if is_checked else "")
         rows.append(
             PlanRow(
-                each.group, change.partition, change.before, change.after, delta, repeated, skipped, each.standing,
+                row.group, change.partition, change.before, change.after, delta, repeated, skipped, row.standing,
                 problem,
             )
         )  # fmt: skip

@@ -40,19 +40,19 @@ def plan_undo(record: UndoRecord, state: ClusterState, *, made_by: str, now_ms: 
     plan = record.plan
     if state.cluster_id != plan.cluster_id:
         raise WrongCluster(plan.cluster_id, state.cluster_id)
-    found = standings(plan, state)
+    rows = standings(plan, state)
     moved = [
-        (each.group, each.change.partition, f"has been moved to {each.described} since")
-        for each in found
-        if each.standing is Standing.STALE
+        (row.group, row.change.partition, f"has been moved to {row.described} since")
+        for row in rows
+        if row.standing is Standing.STALE
     ]
     if moved:
         raise PlanStale(moved)
     groups: dict[str, list[Change]] = {}
-    for each in found:
-        if each.standing is Standing.DONE:
-            change = each.change
-            groups.setdefault(each.group, []).append(Change(change.partition, change.after, change.before))
+    for row in rows:
+        if row.standing is Standing.DONE:
+            change = row.change
+            groups.setdefault(row.group, []).append(Change(change.partition, change.after, change.before))
     named = {change.partition.topic for changes in groups.values() for change in changes}
     return Plan(
         plan.cluster_id,
@@ -82,17 +82,18 @@ def text_of_undo(record: UndoRecord) -> str:
 
 
 def parse_undo(text: str, source: Path | str = "undo record") -> UndoRecord:
-    found: dict[str, Any] = opened(text, source, FORMAT, "undo record", VERSION)
-    fields = Fields(found, source)
+    content: dict[str, Any] = opened(text, source, FORMAT, "undo record", VERSION)
+    fields = Fields(content, source)
     fields.mapping("plan")
     results = {
-        (each.text("group"), TopicPartition(each.text("topic"), each.number("partition", 2**31 - 1))): each.text(
-            "result"
-        )
-        for each in fields.items("results")
+        (
+            result.text("group"),
+            TopicPartition(result.text("topic"), result.number("partition", 2**31 - 1)),
+        ): result.text("result")
+        for result in fields.items("results")
     }
     return UndoRecord(
-        plan_from(found["plan"], source),
+        plan_from(content["plan"], source),
         fields.time("started_at"),
         None if fields.get("finished_at") is None else fields.time("finished_at"),
         results,
