@@ -60,15 +60,18 @@ class ClusterLogs:
 
     def look_at(self, wanted: Wanted) -> None:
         """Know the logs of these partitions; one that has grown past what is known is looked at again."""
-        unknown = {each.topic for each in wanted} - self.topics.keys()
-        found = read_topics(self._admin, unknown)
-        self.topics |= {topic: found.get(topic) for topic in unknown}
+        unknown = {partition.topic for partition in wanted} - self.topics.keys()
+        described = read_topics(self._admin, unknown)
+        self.topics |= {topic: described.get(topic) for topic in unknown}
         known = {
-            each
-            for each, offsets in wanted.items()
-            if each in self.unreadable or (each in self.logs and max(offsets, default=0) <= self.logs[each].log_end)
+            partition
+            for partition, offsets in wanted.items()
+            if partition in self.unreadable
+            or (partition in self.logs and max(offsets, default=0) <= self.logs[partition].log_end)
         }
-        logs, unreadable = read_logs(self._admin, {each for each in wanted if not self.absence(each)} - known)
+        logs, unreadable = read_logs(
+            self._admin, {partition for partition in wanted if not self.absence(partition)} - known
+        )
         self.logs |= logs
         self.unreadable |= unreadable
 
@@ -103,7 +106,11 @@ class SameLogs:
 
     def aims(self, wanted: Wanted) -> Aims:
         self._cluster.look_at(wanted)
-        return {(each, offset): self._aim(each, offset) for each, offsets in wanted.items() for offset in offsets}
+        return {
+            (partition, offset): self._aim(partition, offset)
+            for partition, offsets in wanted.items()
+            for offset in offsets
+        }
 
     def topic_ids(self) -> dict[str, str]:
         return self._cluster.topic_ids()

@@ -73,7 +73,7 @@ class Mover:
         self.target.check_is(self.plan.header.target)
         self._lost_topics = self._changed_topics()
         numbered = (_Numbered(number, move) for number, move in enumerate(self.plan))
-        yield from self._account.through(numbered, lambda each: len(each.move.moves), self._apply, self._interrupted)
+        yield from self._account.through(numbered, lambda item: len(item.move.moves), self._apply, self._interrupted)
 
     def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
         moved, begun = self.journal.count(Progress.MOVED), self.journal.count(Progress.BEGUN)
@@ -98,42 +98,42 @@ class Mover:
 
     def _apply(self, portion: Sequence[_Numbered]) -> None:
         waiting = []
-        for each in portion:
-            if self.journal.state(each.number) is Progress.MOVED:
-                self._account.say(each.move, ALREADY, "moved by an earlier run")
-            elif obstacle := self._obstacle(each.move):
-                self._hold(each, obstacle)
+        for numbered in portion:
+            if self.journal.state(numbered.number) is Progress.MOVED:
+                self._account.say(numbered.move, ALREADY, "moved by an earlier run")
+            elif obstacle := self._obstacle(numbered.move):
+                self._hold(numbered, obstacle)
             else:
-                waiting.append(each)
+                waiting.append(numbered)
         if waiting:
             self._move(self._checked(waiting))
 
     def _obstacle(self, move: GroupMove) -> str:
         lost = [
-            self._lost_topics[each.partition.topic]
-            for each in move.changes
-            if each.partition.topic in self._lost_topics
+            self._lost_topics[change.partition.topic]
+            for change in move.changes
+            if change.partition.topic in self._lost_topics
         ]
         return move.obstacle(partial=self.partial) or (lost[0] if lost else "")
 
     def _checked(self, waiting: list[_Numbered]) -> list[tuple[_Numbered, list[Change]]]:
         """What has to be written, of the groups that may be; the others are reported."""
-        names = [each.move.to_group for each in waiting]
+        names = [numbered.move.to_group for numbered in waiting]
         obstacles = self.target.obstacles(names)
-        found = self.target.read(names)
+        stored = self.target.read(names)
         here: Mapping[str, str] = {}
         source: Mapping[str, GroupOffsets] = {}
         if not self.source_is_fresh:
-            groups = [each.move.group for each in waiting]
+            groups = [numbered.move.group for numbered in waiting]
             here = {} if self.allow_active_source else self.source.obstacles(groups)
             source = {} if self.allow_active_source else self.source.read(groups)
         # What was planned just now was aimed at these logs just now.
         if is_log_checked := not (self.source_is_fresh or self.allow_outside_log):
-            self._log_check.look_at(change for each in waiting for change in each.move.changes)
+            self._log_check.look_at(change for numbered in waiting for change in numbered.move.changes)
         ready, done = [], []
-        for each in waiting:
-            move = each.move
-            committed = good_offsets(found[move.to_group])
+        for numbered in waiting:
+            move = numbered.move
+            committed = good_offsets(stored[move.to_group])
             standings = [(change, standing_of(change, committed.get(change.partition))) for change in move.changes]
             stale = [
                 f"{change.partition} is at {describe(committed.get(change.partition))} on the target, "
@@ -143,19 +143,19 @@ class Mover:
             ]
             left = [change for change, standing in standings if standing is Standing.OPEN]
             if stale:
-                self._hold(each, f"changed since the plan was made: {some(stale)}")
+                self._hold(numbered, f"changed since the plan was made: {some(stale)}")
             elif problem := self._source_moved(move, source):
-                self._hold(each, problem)
+                self._hold(numbered, problem)
             elif not left:
-                done.append(each)
+                done.append(numbered)
             elif problem := self._not_now(move, left, obstacles, here, is_log_checked):
-                self._hold(each, problem)
+                self._hold(numbered, problem)
             else:
-                ready.append((each, left))
+                ready.append((numbered, left))
         # Nothing to write is as good as written: the target is as planned.
-        self.journal.note(Progress.MOVED, [each.number for each in done], now_ms=self.now_ms())
-        for each in done:
-            self._account.say(each.move, ALREADY)
+        self.journal.note(Progress.MOVED, [numbered.number for numbered in done], now_ms=self.now_ms())
+        for numbered in done:
+            self._account.say(numbered.move, ALREADY)
         return ready
 
     def _not_now(
@@ -175,21 +175,22 @@ class Mover:
             return ""
         now = good_offsets(source[move.group])
         moved = [
-            f"{each.partition} {difference(now.get(each.partition), each.source)}"
-            for each in move.moves
-            if each.change is not None and not is_same(now.get(each.partition), each.source)
+            f"{partition_move.partition} {difference(now.get(partition_move.partition), partition_move.source)}"
+            for partition_move in move.moves
+            if partition_move.change is not None
+            and not is_same(now.get(partition_move.partition), partition_move.source)
         ]
         return f"the source has changed since the plan was made: {some(moved)}; make a new plan" if moved else ""
 
     def _move(self, ready: list[tuple[_Numbered, list[Change]]]) -> None:
         if not ready:
             return
-        self.journal.note(Progress.BEGUN, [each.number for each, _ in ready], now_ms=self.now_ms())
+        self.journal.note(Progress.BEGUN, [numbered.number for numbered, _ in ready], now_ms=self.now_ms())
         outcomes: dict[str, Outcomes] = {}
         failure: SeamarkError | None = None
         items = (
-            (each.move.to_group, {change.partition: as_stored(change.after) for change in left if change.after})
-            for each, left in ready
+            (numbered.move.to_group, {change.partition: as_stored(change.after) for change in left if change.after})
+            for numbered, left in ready
         )
         try:
             for group, outcome in self.target.store.write_many(items):
@@ -200,24 +201,24 @@ class Mover:
         except SeamarkError as error:
             # What was written before it is found by reading back.
             failure = error
-        there = self.target.read([each.move.to_group for each, _ in ready])
-        source = {} if self.allow_active_source else self.source.read([each.move.group for each, _ in ready])
+        there = self.target.read([numbered.move.to_group for numbered, _ in ready])
+        source = {} if self.allow_active_source else self.source.read([numbered.move.group for numbered, _ in ready])
         finished = []
-        for each, left in ready:
-            move = each.move
+        for numbered, left in ready:
+            move = numbered.move
             reason = unmade(left, there[move.to_group], outcomes.get(move.to_group, {}), failure)
             if reason:
                 self._account.say(move, FAILED, reason)
             elif reason := self._source_moved(move, source):
                 self._account.say(move, FAILED, f"{reason}, or roll back", written=len(left))
             else:
-                finished.append((each, left))
-        self.journal.note(Progress.MOVED, [each.number for each, _ in finished], now_ms=self.now_ms())
-        for each, left in finished:
-            self._account.say(each.move, MOVED, written=len(left))
+                finished.append((numbered, left))
+        self.journal.note(Progress.MOVED, [numbered.number for numbered, _ in finished], now_ms=self.now_ms())
+        for numbered, left in finished:
+            self._account.say(numbered.move, MOVED, written=len(left))
 
-    def _hold(self, each: _Numbered, reason: str) -> None:
-        is_begun = self.journal.state(each.number) is Progress.BEGUN
+    def _hold(self, numbered: _Numbered, reason: str) -> None:
+        is_begun = self.journal.state(numbered.number) is Progress.BEGUN
         self._account.say(
-            each.move, HELD, f"{reason}; an earlier run has set some of its offsets" if is_begun else reason
+            numbered.move, HELD, f"{reason}; an earlier run has set some of its offsets" if is_begun else reason
         )

@@ -53,7 +53,7 @@ class OtherCluster:
         return self._target.topic_ids()
 
     def aims(self, wanted: Wanted) -> Aims:
-        asked = {each: sorted(set(offsets)) for each, offsets in wanted.items()}
+        asked = {partition: sorted(set(offsets)) for partition, offsets in wanted.items()}
         # The target's end is looked at before its records and times are: what comes later is behind it.
         self._target.look_at(asked)
         self._source.look_at(asked)
@@ -86,11 +86,13 @@ class OtherCluster:
         aims: Aims,
     ) -> tuple[FoundAt, FoundAt]:
         """Records of both sides at the points to look at; partitions that do not answer get their aim at once."""
-        shared = {each: sample_points(*pair, asked[each]) for each, pair in logs.items()}
-        own = {each: {*shared[each], *_around(asked[each], pair[0])} for each, pair in logs.items()}
-        source, not_here = read_points(self._consumers[0], own, {each: pair[0].log_end for each, pair in logs.items()})
+        shared = {partition: sample_points(*pair, asked[partition]) for partition, pair in logs.items()}
+        own = {partition: {*shared[partition], *_around(asked[partition], pair[0])} for partition, pair in logs.items()}
+        source, not_here = read_points(
+            self._consumers[0], own, {partition: pair[0].log_end for partition, pair in logs.items()}
+        )
         target, not_there = read_points(
-            self._consumers[1], shared, {each: pair[1].log_end for each, pair in logs.items()}
+            self._consumers[1], shared, {partition: pair[1].log_end for partition, pair in logs.items()}
         )
         for name, missing in ((self._source.name, not_here), (self._target.name, not_there)):
             for partition, reason in missing.items():
@@ -108,10 +110,10 @@ class OtherCluster:
             return Aim(None, problem=f"{outside_log(offset, here)} in {self._source.name}")
         if there.log_start == there.log_end:
             return self._into_empty(offset, here, there)
-        found = self._match(offset, here, there, source, target)
-        if found.is_equal:
-            return self._equal(offset, here, there, found)
-        reason = found.reason + _already_lost(offset, here)
+        matched = self._match(offset, here, there, source, target)
+        if matched.is_equal:
+            return self._equal(offset, here, there, matched)
+        reason = matched.reason + _already_lost(offset, here)
         if self._source.topics[partition.topic].partition_count != self._target.topics[partition.topic].partition_count:  # type: ignore[union-attr]
             problem = f"{reason}, and the topic has a different number of partitions: its records may be in any of them"
             return Aim(None, problem=problem)
@@ -125,10 +127,10 @@ class OtherCluster:
     def _match(self, offset: int, here: LogRange, there: LogRange, source: Found, target: Found) -> Match:
         return match(sample_points(here, there, [offset]), source, target, shared_range(here, there))
 
-    def _equal(self, offset: int, here: LogRange, there: LogRange, found: Match) -> Aim:
+    def _equal(self, offset: int, here: LogRange, there: LogRange, matched: Match) -> Aim:
         both = shared_range(here, there)
         of = counted(both.log_end - both.log_start, "record")
-        note = f"{found.compared} of {of} compared{_already_lost(offset, here)}"
+        note = f"{matched.compared} of {of} compared{_already_lost(offset, here)}"
         beyond = outside_log(offset, there)
         if beyond and not self._allow_outside_log:
             return Aim(None, problem=f"{beyond} in {self._target.name}; {REMEDY}")
@@ -159,15 +161,15 @@ class OtherCluster:
                 problem = f"{reason}, and the lookup by time failed on the target ({answer})"
                 aims[place] = Aim(None, problem=problem)
                 continue
-            found = aim_by_time(asked, self._overlap_ms, answer, there)
-            if found.problem and not self._allow_outside_log:
-                aims[place] = Aim(None, problem=f"{reason}; {found.problem}; --allow-outside-log starts there")
+            aim = aim_by_time(asked, self._overlap_ms, answer, there)
+            if aim.problem and not self._allow_outside_log:
+                aims[place] = Aim(None, problem=f"{reason}; {aim.problem}; --allow-outside-log starts there")
                 continue
             repeated = None
             if not isinstance(later, ClientError):
-                repeated = max(0, (there.log_end if later.offset < 0 else later.offset) - found.offset)
-            note = "; ".join(each for each in (reason, found.note, found.problem) if each)
-            aims[place] = Aim(found.offset, How.RECORD_TIME, note, repeated=repeated, keeps_text=False)
+                repeated = max(0, (there.log_end if later.offset < 0 else later.offset) - aim.offset)
+            note = "; ".join(part for part in (reason, aim.note, aim.problem) if part)
+            aims[place] = Aim(aim.offset, How.RECORD_TIME, note, repeated=repeated, keeps_text=False)
         return aims
 
     def _times(self, wanted: Mapping[Place, int]) -> dict[Place, TimeAnswer | ClientError]:
@@ -184,13 +186,15 @@ class OtherCluster:
 
         def ask(questions: dict[TopicPartition, tuple[int, list[Place]]]) -> dict[Place, TimeAnswer | ClientError]:
             answers: dict[Place, TimeAnswer | ClientError] = {}
-            found = self._target_admin.list_offsets({each: time_ms for each, (time_ms, _) in questions.items()})
+            offsets = self._target_admin.list_offsets(
+                {partition: time_ms for partition, (time_ms, _) in questions.items()}
+            )
             for partition, (_, places) in questions.items():
                 answer: TimeAnswer | ClientError
-                if partition in found:
-                    answer = TimeAnswer(found[partition].offset, found[partition].timestamp_ms)
+                if partition in offsets:
+                    answer = TimeAnswer(offsets[partition].offset, offsets[partition].timestamp_ms)
                 else:
-                    answer = found.errors[partition]
+                    answer = offsets.errors[partition]
                 answers |= dict.fromkeys(places, answer)
             return answers
 

@@ -138,7 +138,7 @@ class Journal:
 
     def _take(self, content: dict[str, Any], number: int) -> None:
         groups, name = content.get("groups"), content.get("state")
-        states = {each.name.lower(): each for each in Progress}
+        states = {state.name.lower(): state for state in Progress}
         if name not in states or not isinstance(groups, list):
             raise BadPlan(self.path, f"the journal is damaged: line {number} has no state or no groups")
         for index in groups:

@@ -32,7 +32,7 @@ class Fingerprint(NamedTuple):
 
 def fingerprint(record: Record) -> Fingerprint:
     checksum = 0
-    for part in (record.key, record.value, *(each for name, value in record.headers for each in (name, value))):
+    for part in (record.key, record.value, *(piece for name, value in record.headers for piece in (name, value))):
         blob = part.encode() if isinstance(part, str) else part
         # The length keeps ("ab", "c") apart from ("a", "bc"), and nothing apart from an empty text.
         checksum = zlib.crc32(b"-" if blob is None else len(blob).to_bytes(8, "big") + blob, checksum)
@@ -65,7 +65,7 @@ def sample_points(source: LogRange, target: LogRange, committed: Iterable[int]) 
     length = both.log_end - both.log_start
     points = {both.log_start, both.log_end - 1}
     points |= {both.log_start + length * step // (_BETWEEN + 1) for step in range(1, _BETWEEN + 1)}
-    points |= {each for offset in committed for each in (offset - 1, offset)}
+    points |= {point for offset in committed for point in (offset - 1, offset)}
     return sorted(point for point in points if both.log_start <= point < both.log_end)
 
 
@@ -82,7 +82,7 @@ def match(points: Iterable[int], source: Found, target: Found, both: LogRange) -
         seen[here.offset] = here
     if not seen:
         return Match(False, 0, "the logs have no record in common to compare")
-    contents = {(each.timestamp_ms, each.checksum) for each in seen.values()}
+    contents = {(record.timestamp_ms, record.checksum) for record in seen.values()}
     if len(contents) == 1 and (len(seen) > 1 or next(iter(contents))[0] < 0):
         return Match(
             False,
@@ -92,8 +92,8 @@ def match(points: Iterable[int], source: Found, target: Found, both: LogRange) -
     return Match(True, len(seen))
 
 
-def _within(found: Fingerprint | None, both: LogRange) -> Fingerprint | None:
-    return found if found is not None and found.offset < both.log_end else None
+def _within(record: Fingerprint | None, both: LogRange) -> Fingerprint | None:
+    return record if record is not None and record.offset < both.log_end else None
 
 
 def _difference(here: Fingerprint | None, there: Fingerprint | None) -> str:

@@ -70,12 +70,12 @@ class GroupMove:
 
     @property
     def changes(self) -> list[Change]:
-        return [change for each in self.moves if (change := each.change) is not None]
+        return [change for move in self.moves if (change := move.change) is not None]
 
     @property
     def problems(self) -> list[str]:
         """Everything that stands against it or against a part of it."""
-        parts = [f"{each.partition}: {each.problem}" for each in self.moves if each.problem]
+        parts = [f"{move.partition}: {move.problem}" for move in self.moves if move.problem]
         return [*([self.problem] if self.problem else []), *parts, *self.strays]
 
     def obstacle(self, *, partial: bool) -> str:
@@ -83,7 +83,7 @@ class GroupMove:
         if self.problem:
             return self.problem
         problems = self.problems
-        if not problems or (partial and any(not each.problem for each in self.moves)):
+        if not problems or (partial and any(not move.problem for move in self.moves)):
             return ""
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return f"{problems[0]}{more}"
@@ -133,9 +133,9 @@ def as_stored(offset: Offset) -> StoredOffset:
     return StoredOffset(offset.offset, offset.metadata, None if offset.leader_epoch < 0 else offset.leader_epoch)
 
 
-def good_offsets(found: Mapping[TopicPartition, StoredOffset | BadOffset]) -> dict[TopicPartition, Offset]:
+def good_offsets(stored: Mapping[TopicPartition, StoredOffset | BadOffset]) -> dict[TopicPartition, Offset]:
     """What is stored and is an offset."""
-    return {partition: as_offset(each) for partition, each in found.items() if isinstance(each, StoredOffset)}
+    return {partition: as_offset(offset) for partition, offset in stored.items() if isinstance(offset, StoredOffset)}
 
 
 def totals_of(groups: Iterable[GroupMove], topic_ids: Mapping[str, str]) -> MoveTotals:
@@ -143,8 +143,8 @@ def totals_of(groups: Iterable[GroupMove], topic_ids: Mapping[str, str]) -> Move
     listed = list(groups)
     return MoveTotals(
         len(listed),
-        sum(len(each.moves) for each in listed),
-        sum(len(each.changes) for each in listed),
-        sum(bool(each.problems) for each in listed),
+        sum(len(group.moves) for group in listed),
+        sum(len(group.changes) for group in listed),
+        sum(bool(group.problems) for group in listed),
         topic_ids,
     )

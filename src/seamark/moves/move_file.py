@@ -151,14 +151,14 @@ def open_move(path: Path) -> MoveFile:
 def _open(path: Path, file: IO[bytes]) -> MoveFile:
     hashed = hashlib.sha256()
     first = file.readline(_LONGEST_LINE)
-    found = _parsed(first, path, 1)
-    if found.get("format") != FORMAT:
+    content = _parsed(first, path, 1)
+    if content.get("format") != FORMAT:
         raise BadPlan(path, f"not the plan of a move: the format must be {FORMAT!r}")
-    if found.get("version") != VERSION or isinstance(found["version"], bool):
+    if content.get("version") != VERSION or isinstance(content["version"], bool):
         raise BadPlan(
-            path, f"the plan of a move of version {found.get('version')!r}; this release reads version {VERSION}"
+            path, f"the plan of a move of version {content.get('version')!r}; this release reads version {VERSION}"
         )
-    header = _header(Fields(found, path))
+    header = _header(Fields(content, path))
     last, groups = first, 0
     for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
         hashed.update(last)
@@ -182,14 +182,14 @@ def _open(path: Path, file: IO[bytes]) -> MoveFile:
 
 def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line, object_pairs_hook=no_field_twice)
+        content = json.loads(line, object_pairs_hook=no_field_twice)
     except UsageError as error:
         raise BadPlan(path, f"not the plan of a move: line {number}: {error}") from None
     except (ValueError, RecursionError):
         raise BadPlan(path, f"not the plan of a move, or truncated: line {number} is not a JSON object") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadPlan(path, f"not the plan of a move: line {number} is not a JSON object")
-    return found
+    return content
 
 
 def _header_content(header: MoveHeader) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _group_content(group: GroupMove) -> dict[str, Any]:
         content["problem"] = group.problem
     if group.strays:
         content["strays"] = list(group.strays)
-    content["moves"] = [_move_content(each) for each in group.moves]
+    content["moves"] = [_move_content(move) for move in group.moves]
     return content
 
 
@@ -262,12 +262,12 @@ def _offset_content(offset: Offset | None) -> int | dict[str, Any] | None:
 def _group(fields: Fields) -> GroupMove:
     has = set(fields.names)
     strays = fields.get("strays") if "strays" in has else []
-    if not isinstance(strays, list) or not all(isinstance(each, str) for each in strays):
+    if not isinstance(strays, list) or not all(isinstance(stray, str) for stray in strays):
         raise fields.bad("strays", "is not a list of strings")
     return GroupMove(
         fields.text("group"),
         fields.text("to_group"),
-        tuple(_move(each) for each in fields.items("moves")),
+        tuple(_move(item) for item in fields.items("moves")),
         fields.text("problem") if "problem" in has else "",
         tuple(strays),
     )
@@ -293,7 +293,7 @@ def _offset(fields: Fields, name: str) -> Offset | None:
         return None
     if not isinstance(value, dict):
         return Offset(fields.number(name, LARGEST_OFFSET))
-    found = fields.mapping(name)
+    offset = fields.mapping(name)
     return Offset(
-        found.number("offset", LARGEST_OFFSET), found.text("metadata"), found.number("leader_epoch", _INT, least=-1)
+        offset.number("offset", LARGEST_OFFSET), offset.text("metadata"), offset.number("leader_epoch", _INT, least=-1)
     )

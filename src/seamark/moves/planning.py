@@ -58,8 +58,8 @@ def plan_groups(
         obstacles = source.obstacles(names)
         renamed = {name: choices.to_group.replace("{group}", name) for name in names}
         not_there = target.obstacles(renamed.values())
-        for found in group_portions(source.store.read_many(names), lambda item: len(item[1])):
-            chosen = {group: _chosen(offsets, choices.topics) for group, offsets in found}
+        for portion in group_portions(source.store.read_many(names), lambda item: len(item[1])):
+            chosen = {group: _chosen(offsets, choices.topics) for group, offsets in portion}
             aims = aiming.aims(_wanted(chosen))
             before = target.read([renamed[group] for group in chosen])
             for group, offsets in chosen.items():
@@ -80,8 +80,10 @@ def plan_groups(
 def _chosen(offsets: GroupOffsets, topics: frozenset[str]) -> GroupOffsets:
     if not topics:
         return offsets
-    strays = [each for each in offsets.strays if any(f"/{topic}/" in each.path for topic in topics)]
-    return GroupOffsets({each: found for each, found in offsets.items() if each.topic in topics}, strays)
+    strays = [stray for stray in offsets.strays if any(f"/{topic}/" in stray.path for topic in topics)]
+    return GroupOffsets(
+        {partition: offset for partition, offset in offsets.items() if partition.topic in topics}, strays
+    )
 
 
 def _wanted(chosen: Mapping[str, GroupOffsets]) -> dict[TopicPartition, set[int]]:

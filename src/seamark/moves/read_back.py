@@ -24,9 +24,9 @@ from seamark.stores.errors import StoreUnavailable
 from seamark.topic_partition import TopicPartition
 
 
-def unmade(changes: Sequence[Change], found: GroupOffsets, outcomes: Outcomes, failure: SeamarkError | None) -> str:
+def unmade(changes: Sequence[Change], stored: GroupOffsets, outcomes: Outcomes, failure: SeamarkError | None) -> str:
     """What was not made of a group's changes, as one sentence; empty if all was."""
-    committed = good_offsets(found)
+    committed = good_offsets(stored)
     missing = []
     for change in changes:
         now = committed.get(change.partition)
@@ -44,7 +44,7 @@ def lost_connection(outcomes: Outcomes) -> SeamarkError | None:
     """The error, if nothing of a group was done because the store did not answer."""
     errors = list(outcomes.values())
     first = errors[0] if errors else None
-    return first if all(isinstance(each, StoreUnavailable) for each in errors) else None
+    return first if all(isinstance(error, StoreUnavailable) for error in errors) else None
 
 
 class Verified(NamedTuple):
@@ -72,22 +72,24 @@ def verify(plan: MoveFile, source: Side, target: Side) -> Iterator[Verified]:
 def _compared(
     move: GroupMove, here: Mapping[TopicPartition, Offset], there: Mapping[TopicPartition, Offset]
 ) -> Iterator[Verified]:
-    for each in move.moves:
-        now = here.get(each.partition), there.get(each.partition)
-        yield Verified(move.group, move.to_group, each.partition, *now, _difference(move, each, *now))
+    for partition_move in move.moves:
+        now = here.get(partition_move.partition), there.get(partition_move.partition)
+        yield Verified(
+            move.group, move.to_group, partition_move.partition, *now, _difference(move, partition_move, *now)
+        )
 
 
-def _difference(move: GroupMove, each: PartitionMove, source: Offset | None, target: Offset | None) -> str:
-    if each.problem or each.after is None:
-        return f"not moved: {each.problem}"
+def _difference(move: GroupMove, partition_move: PartitionMove, source: Offset | None, target: Offset | None) -> str:
+    if partition_move.problem or partition_move.after is None:
+        return f"not moved: {partition_move.problem}"
     differences = []
-    if not is_same(target, each.after):
-        moved = is_same(target, each.before)
+    if not is_same(target, partition_move.after):
+        moved = is_same(target, partition_move.before)
         differences.append(
             f"not moved{f': {move.problem}' if move.problem else ''}"
             if moved
-            else f"the target is at {describe(target)}, not at {describe(each.after)}"
+            else f"the target is at {describe(target)}, not at {describe(partition_move.after)}"
         )
-    if not is_same(source, each.source):
-        differences.append(f"the source is at {describe(source)}, not at {describe(each.source)}")
+    if not is_same(source, partition_move.source):
+        differences.append(f"the source is at {describe(source)}, not at {describe(partition_move.source)}")
     return "; ".join(differences)

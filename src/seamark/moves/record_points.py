@@ -43,21 +43,23 @@ def read_points(
     consumer: Consumer, wanted: Points, log_ends: Mapping[TopicPartition, int], *, patience: float = _PATIENCE_S
 ) -> tuple[FoundAt, dict[TopicPartition, str]]:
     """The first record at or after each point, None where the log ends before one; and what could not be read."""
-    found: FoundAt = {}
+    records: FoundAt = {}
     unreadable: dict[TopicPartition, str] = {}
     waiting = iter(sorted(wanted))
     while chosen := list(islice(waiting, _AT_ONCE)):
-        cursors = {each: _Cursor(sorted(set(wanted[each])), log_ends[each]) for each in chosen}
+        cursors = {partition: _Cursor(sorted(set(wanted[partition])), log_ends[partition]) for partition in chosen}
         try:
             unreadable |= _read(consumer, cursors, patience)
         except SeamarkError as error:
-            unreadable = {each: str(error) for each, cursor in cursors.items() if not cursor.is_done} | unreadable
+            unreadable = {
+                partition: str(error) for partition, cursor in cursors.items() if not cursor.is_done
+            } | unreadable
         for partition, cursor in cursors.items():
             if cursor.is_done:
-                found[partition] = cursor.found
+                records[partition] = cursor.found
             else:
                 unreadable.setdefault(partition, f"no record was received for {patience:g} s")
-    return found, unreadable
+    return records, unreadable
 
 
 class _Cursor:

@@ -65,7 +65,7 @@ class Returner:
             for index, move in enumerate(self.plan)
             if self.journal.state(index) in (Progress.BEGUN, Progress.MOVED)
         )
-        yield from self._account.through(numbered, lambda each: len(each[1].moves), self._return, self._interrupted)
+        yield from self._account.through(numbered, lambda item: len(item[1].moves), self._return, self._interrupted)
 
     def _interrupted(self, error: SeamarkError) -> MoveInterrupted:
         left = self.journal.count(Progress.MOVED) + self.journal.count(Progress.BEGUN)
@@ -75,24 +75,24 @@ class Returner:
     def _return(self, portion: Sequence[Numbered]) -> None:
         names = [move.to_group for _, move in portion]
         obstacles = self.target.obstacles(names)
-        found = self.target.read(names)
+        stored = self.target.read(names)
         if not self.allow_outside_log:
             self._log_check.look_at(
-                Change(each.partition, each.after, each.before) for _, move in portion for each in move.changes
+                Change(change.partition, change.after, change.before) for _, move in portion for change in move.changes
             )
         ready: list[tuple[int, GroupMove, list[Change]]] = []
         done: list[Numbered] = []
         for index, move in portion:
-            committed = good_offsets(found[move.to_group])
-            standings = [(each, standing_of(each, committed.get(each.partition))) for each in move.changes]
+            committed = good_offsets(stored[move.to_group])
+            standings = [(change, standing_of(change, committed.get(change.partition))) for change in move.changes]
             moved = [
-                f"{each.partition} is at {describe(committed.get(each.partition))}"
-                for each, standing in standings
+                f"{change.partition} is at {describe(committed.get(change.partition))}"
+                for change, standing in standings
                 if standing is Standing.STALE
             ]
             back = [
-                Change(each.partition, each.after, each.before)
-                for each, standing in standings
+                Change(change.partition, change.after, change.before)
+                for change, standing in standings
                 if standing is Standing.DONE
             ]
             if moved:
@@ -123,12 +123,12 @@ class Returner:
         items = (
             (move.to_group, restored)
             for _, move, back in ready
-            if (restored := {each.partition: as_stored(each.after) for each in back if each.after is not None})
+            if (restored := {change.partition: as_stored(change.after) for change in back if change.after is not None})
         )
         try:
             outcomes.update(self.target.store.write_many(items))
             for _, move, back in ready:
-                gone = [each.partition for each in back if each.after is None]
+                gone = [change.partition for change in back if change.after is None]
                 if gone:
                     taken = self.target.store.delete(move.to_group, gone)
                     outcomes[move.to_group] = outcomes.get(move.to_group, {}) | taken

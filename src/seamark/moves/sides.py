@@ -64,8 +64,8 @@ class Side:
                 if members
             }
         state = ClusterState("", {}, read_groups(self.admin, asked), {})
-        found = {group: group_problem(group, state) for group in asked}
-        return {group: _before_the_move(str(problem)) for group, problem in found.items() if problem is not None}
+        problems = {group: group_problem(group, state) for group in asked}
+        return {group: _before_the_move(str(problem)) for group, problem in problems.items() if problem is not None}
 
     def topics(self, names: Iterable[str]) -> Mapping[str, TopicState]:
         """The topics that exist; nothing where there is no cluster to ask."""

@@ -41,14 +41,14 @@ class TimeAim(NamedTuple):
     problem: str = ""
 
 
-def time_to_ask(committed: int, found: Found) -> TimeAsked | None:
+def time_to_ask(committed: int, source_records: Found) -> TimeAsked | None:
     """The time that tells where a group stands which has processed everything below ``committed``.
 
-    ``found`` are records of the source, among them those asked for at and before the committed offset.
+    ``source_records`` are records of the source, among them those asked for at and before the committed offset.
     """
-    records = sorted(each for each in found.values() if each is not None)
-    unread = next((each for each in records if each.offset >= committed), None)
-    last_processed = next((each for each in reversed(records) if each.offset < committed), None)
+    records = sorted(record for record in source_records.values() if record is not None)
+    unread = next((record for record in records if record.offset >= committed), None)
+    last_processed = next((record for record in reversed(records) if record.offset < committed), None)
     chosen = unread or last_processed
     if chosen is None or chosen.timestamp_ms < 0:
         return None
