@@ -56,7 +56,7 @@ def new_lake(admin: Admin, places: Places, *, from_now: bool) -> Lake:
         for error in ends.errors.values():
             raise AuditImpossible(str(error)) from error
         # Begin, end, the next record expected, and the hole in what is known: all are here.
-        covered = {each.partition: Covered(*[end.offset] * 4) for each, end in ends.items()}
+        covered = {partition.partition: Covered(*[end.offset] * 4) for partition, end in ends.items()}
         with lake.writing():
             lake.publish({}, covered=covered)
     return lake
@@ -83,8 +83,8 @@ def audit(
     lake = Lake.open(places.lake)
     say("looking for findings")
     find(spark, lake, _PARAMETERS)
-    found = lake.read(spark, "findings").where("group in ({})".format(", ".join(map(_quoted, names.groups))))
-    rows = found.orderBy("first_time", "group", "kind", "topic", "partition").collect()
+    findings = lake.read(spark, "findings").where("group in ({})".format(", ".join(map(_quoted, names.groups))))
+    rows = findings.orderBy("first_time", "group", "kind", "topic", "partition").collect()
     say("writing the report")
     write_report(spark, lake, places.report)
     return Audited(

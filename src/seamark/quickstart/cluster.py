@@ -58,7 +58,7 @@ def create_topic(admin: Admin, topic: str) -> None:
 def _remove(config: Mapping[str, Any], names: Names, screen: Screen) -> None:
     try:
         with Admin(config) as admin:
-            groups = {each.group_id for each in admin.list_groups()}.intersection(names.groups)
+            groups = {group.group_id for group in admin.list_groups()}.intersection(names.groups)
             topics = [names.topic] if names.topic in admin.list_topics() else []
             failed = {**admin.delete_groups(sorted(groups)).errors, **admin.delete_topics(topics).errors}
     except SeamarkError as error:

@@ -62,7 +62,9 @@ def is_blocked(consumer: ParallelConsumer) -> bool:
     """Whether it has met a record that it cannot process, and has committed up to it."""
     status = consumer.status()
     ours = status.partitions
-    return any(each.partition in ours and ours[each.partition].committed == each.offset for each in status.parked)
+    return any(
+        record.partition in ours and ours[record.partition].committed == record.offset for record in status.parked
+    )
 
 
 def wait_until(

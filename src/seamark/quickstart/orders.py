@@ -52,7 +52,7 @@ class Orders:
     @property
     def held(self) -> int:
         customer = self._customers[self.poison]
-        return sum(each == customer for each in self._customers[self.poison :])
+        return sum(other == customer for other in self._customers[self.poison :])
 
     @property
     def hot_share(self) -> float:
@@ -63,7 +63,7 @@ class Orders:
     def _customers(self) -> list[int]:
         rest = [(1 - _HOT_SHARE) / (rank + 3) for rank in range(1, CUSTOMERS)]
         scale = (1 - _HOT_SHARE) / sum(rest)
-        shares = list(accumulate([_HOT_SHARE, *(each * scale for each in rest)]))
+        shares = list(accumulate([_HOT_SHARE, *(share * scale for share in rest)]))
         drawn = random.Random(_SEED + 1).choices(range(CUSTOMERS), cum_weights=shares, k=self.rows)
         drawn[self.poison] = CUSTOMERS - 1
         return drawn

@@ -72,8 +72,16 @@ class Outcome:
 
 def write_outcome(outcome: Outcome, out: TextIO, width: int) -> None:
     rows = (
-        (each.group, each.processed, each.repeated, each.committed, each.lag, each.unfinished, _findings(each.findings))
-        for each in outcome.groups
+        (
+            group.group,
+            group.processed,
+            group.repeated,
+            group.committed,
+            group.lag,
+            group.unfinished,
+            _findings(group.findings),
+        )
+        for group in outcome.groups
     )
     out.write("\n")
     write_rows(_COLUMNS, rows, "table", out)
@@ -105,12 +113,12 @@ def _findings(kinds: tuple[str, ...] | None) -> str:
 def _notes(outcome: Outcome) -> list[str]:
     """One sentence per group and kind: partitions that were found alike are counted."""
     alike: dict[tuple[str, str], list[Found]] = {}
-    for each in outcome.found:
-        alike.setdefault((each.group, each.kind), []).append(each)
+    for finding in outcome.found:
+        alike.setdefault((finding.group, finding.kind), []).append(finding)
     notes = []
-    for (group, kind), found in alike.items():
-        more = f" (and {len(found) - 1} more like this)" if len(found) > 1 else ""
-        notes.append(f"{group}, {kind}: {found[0].text}{more}.")
+    for (group, kind), findings in alike.items():
+        more = f" (and {len(findings) - 1} more like this)" if len(findings) > 1 else ""
+        notes.append(f"{group}, {kind}: {findings[0].text}{more}.")
     return notes
 
 

@@ -193,7 +193,7 @@ class _Story:
                 parked = shipping.status().parked
                 shipping.stop()
                 view = _view(admin, names.shipping)
-                ahead = sum(each.lag.done_ahead for each in view.partitions)
+                ahead = sum(partition.lag.done_ahead for partition in view.partitions)
                 waiting = self.orders.held - 1
                 step.result = (
                     f"{parked[0].partition} offset {parked[0].offset} keeps failing: the commit stays there, "
@@ -258,16 +258,16 @@ class _Story:
             view = _view(admin, group)
             kinds = None
             if audited is not None:
-                kinds = tuple(sorted({each.kind for each in audited.found if each.group == group}))
+                kinds = tuple(sorted({finding.kind for finding in audited.found if finding.group == group}))
             groups.append(
                 GroupOutcome(
                     group,
                     processed,
                     repeated,
-                    sum(each.committed.offset for each in view.partitions if each.committed),
+                    sum(partition.committed.offset for partition in view.partitions if partition.committed),
                     view.records_behind or 0,
                     view.unfinished or 0,
-                    sum(each.lag.done_ahead for each in view.partitions),
+                    sum(partition.lag.done_ahead for partition in view.partitions),
                     kinds,
                 )
             )
@@ -309,10 +309,10 @@ class _SeenBlocked:
 
 
 def _view(admin: Admin, group: str) -> GroupView:
-    found = scan(admin, [group])
-    for error in found.failed.values():
+    scanned = scan(admin, [group])
+    for error in scanned.failed.values():
         raise error
-    return found.groups[0]
+    return scanned.groups[0]
 
 
 @contextlib.contextmanager
