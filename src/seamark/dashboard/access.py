@@ -83,11 +83,11 @@ class Access:
 
     def session(self, name: str | None) -> Session | None:
         with self._lock:
-            found = self._sessions.get(name or "")
-            if found is not None and found.ends <= self._clock():
+            session = self._sessions.get(name or "")
+            if session is not None and session.ends <= self._clock():
                 del self._sessions[name or ""]
                 return None
-        return found
+        return session
 
     def log_out(self, name: str | None) -> None:
         with self._lock:

@@ -87,13 +87,13 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
     for view in look.scan.groups:
         group = view.group_id
         views[group] = view
-        for each in view.partitions:
-            catches_up, _ = watching.outlook(group, *each.partition)
-            status = watching.status(group, each.partition)
-            if each.bounds.error and status not in TROUBLES:
+        for partition in view.partitions:
+            catches_up, _ = watching.outlook(group, *partition.partition)
+            status = watching.status(group, partition.partition)
+            if partition.bounds.error and status not in TROUBLES:
                 # What was seen of it before does not say that it is well now.
                 status, catches_up = Status.UNKNOWN, None
-            states[group, each.partition] = PartitionState(status, catches_up)
+            states[group, partition.partition] = PartitionState(status, catches_up)
         row = _row(view, look, states)
         rows.append(row)
         counts[row.status] = counts.get(row.status, 0) + 1
@@ -110,14 +110,14 @@ def make_board(look: Look, watching: Watching, before: Board | None) -> Board:
 
 def findings(board: Board, group: str) -> Iterator[tuple[TopicPartition, Status, str]]:
     """What is wrong with a group, partition by partition, as sentences."""
-    for each in board.views[group].partitions:
-        status = board.states[group, each.partition].status
-        if loss := loss_text(each.lag):
-            yield each.partition, status, f"{loss}: {_LOSS_CAUSES[status]}" if status in _LOSS_CAUSES else loss
+    for partition in board.views[group].partitions:
+        status = board.states[group, partition.partition].status
+        if loss := loss_text(partition.lag):
+            yield partition.partition, status, f"{loss}: {_LOSS_CAUSES[status]}" if status in _LOSS_CAUSES else loss
         elif status in _EXPLAINED:
-            yield each.partition, status, _EXPLAINED[status]
-        elif each.bounds.error:
-            yield each.partition, Status.UNKNOWN, remark_of(each)
+            yield partition.partition, status, _EXPLAINED[status]
+        elif partition.bounds.error:
+            yield partition.partition, Status.UNKNOWN, remark_of(partition)
 
 
 def is_blocked(view: PartitionView) -> bool:
@@ -128,7 +128,7 @@ def is_blocked(view: PartitionView) -> bool:
 def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
     description = view.description
     group = view.group_id
-    status = worst(states[group, each.partition].status for each in view.partitions)
+    status = worst(states[group, partition.partition].status for partition in view.partitions)
     if view.error:
         status = Status.UNKNOWN
     elif not view.partitions:
@@ -142,7 +142,7 @@ def _row(view: GroupView, look: Look, states: _States) -> GroupRow:
         lag=view.records_behind,
         lost=view.lost,
         unfinished=view.unfinished,
-        behind=furthest(look.times.get((group, each.partition)) for each in view.partitions),
+        behind=furthest(look.times.get((group, partition.partition)) for partition in view.partitions),
         status=status,
         blocked=sum(map(is_blocked, view.partitions)),
         remark=group_remark(view),
@@ -156,18 +156,18 @@ def _events(view: GroupView, states: _States, before: Board, at_ms: int) -> Iter
         return
     if moved := _rebalance(known, view):
         yield Event(view.group_id, at_ms, "rebalance", moved)
-    old = {each.partition: each for each in known.partitions}
+    old = {partition.partition: partition for partition in known.partitions}
     back: list[str] = []
     turned: dict[tuple[Status, Status], list[str]] = {}
-    for each in view.partitions:
-        was, now = before.states.get((view.group_id, each.partition)), states[view.group_id, each.partition]
+    for partition in view.partitions:
+        was, now = before.states.get((view.group_id, partition.partition)), states[view.group_id, partition.partition]
         if was is None:
             continue
-        earlier = old[each.partition].committed
-        if earlier and each.committed and each.committed.offset < earlier.offset:
-            back.append(f"{each.partition} from {earlier.offset} to {each.committed.offset}")
+        earlier = old[partition.partition].committed
+        if earlier and partition.committed and partition.committed.offset < earlier.offset:
+            back.append(f"{partition.partition} from {earlier.offset} to {partition.committed.offset}")
         if now.status is not was.status and (now.status in TROUBLES or was.status in TROUBLES):
-            turned.setdefault((was.status, now.status), []).append(str(each.partition))
+            turned.setdefault((was.status, now.status), []).append(str(partition.partition))
     if back:
         yield Event(view.group_id, at_ms, "rewind", f"offsets went back: {_named(back)}")
     for (was_status, now_status), names in turned.items():
@@ -180,11 +180,15 @@ def _rebalance(before: GroupView, now: GroupView) -> str:
     old = {member.member_id: member for member in before.description.members}
     new = {member.member_id: member for member in now.description.members}
     parts = []
-    if joined := [new[each].client_id or each for each in new if each not in old]:
+    if joined := [new[member_id].client_id or member_id for member_id in new if member_id not in old]:
         parts.append(f"joined: {_named(joined)}")
-    if left := [old[each].client_id or each for each in old if each not in new]:
+    if left := [old[member_id].client_id or member_id for member_id in old if member_id not in new]:
         parts.append(f"left: {_named(left)}")
-    moved = sum(len({*member.assignment} - {*old[each].assignment}) for each, member in new.items() if each in old)
+    moved = sum(
+        len({*member.assignment} - {*old[member_id].assignment})
+        for member_id, member in new.items()
+        if member_id in old
+    )
     if moved:
         parts.append(f"{counted(moved, 'partition')} moved")
     if not parts and now.description.state in _MOVING and before.description.state not in _MOVING:

@@ -103,13 +103,13 @@ class Changes:
         elsewhere: Mapping[TopicPartition, Offset] = {}
         if target.kind == "group":
             elsewhere = self._admin.list_group_offsets([target.name]).raise_if_failed()[target.name]
-        found = aim(target, group, partitions, state, at_time=at_time, elsewhere=elsewhere)
-        if found.refused and not found.wanted:
-            partition, reason = next(iter(found.refused.items()))
+        aimed = aim(target, group, partitions, state, at_time=at_time, elsewhere=elsewhere)
+        if aimed.refused and not aimed.wanted:
+            partition, reason = next(iter(aimed.refused.items()))
             raise SeamarkError(f"group {group!r} cannot be set: {partition}: {reason}")
-        wanted: Wanted = {group: found.wanted}
-        remarks = [f"{partition} is left unchanged: {reason}" for partition, reason in found.refused.items()]
-        remarks += [f"{partition}: {remark}" for partition, remark in found.remarks.items()]
+        wanted: Wanted = {group: aimed.wanted}
+        remarks = [f"{partition} is left unchanged: {reason}" for partition, reason in aimed.refused.items()]
+        remarks += [f"{partition}: {remark}" for partition, remark in aimed.remarks.items()]
         if clamp:
             wanted, clamped = clamp_to_log(wanted, state)
             remarks += clamped
@@ -165,15 +165,15 @@ class Changes:
             return []
         files = [path for path in self._directory.glob(f"*{_UNDO}") if path.is_file()]
         files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-        found = []
+        done = []
         for path in files[:_MOST_LISTED]:
             try:
                 record = read_undo(path)
             except BadPlan:
                 continue
             if record.plan.cluster_id == cluster_id:
-                found.append(Done(path.name.removesuffix(_UNDO), record))
-        return sorted(found, key=lambda each: each.record.started_ms, reverse=True)
+                done.append(Done(path.name.removesuffix(_UNDO), record))
+        return sorted(done, key=lambda change: change.record.started_ms, reverse=True)
 
     def _read(self, name: str) -> UndoRecord:
         # Only names that the directory has: a name from a form is never made into a path.

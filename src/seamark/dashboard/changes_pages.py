@@ -35,7 +35,7 @@ def reset_page(context: Context, group: str) -> str:
         raise NotFound("this cluster has not been polled yet: try again in a moment")
     context.here.group_row(board, group)
     view = board.views[group]
-    topics = sorted({each.partition.topic for each in view.partitions})
+    topics = sorted({partition.partition.topic for partition in view.partitions})
     warning = None
     if view.description.is_active:
         members = counted(len(view.description.members), "member")
@@ -115,7 +115,7 @@ def target_text(form: Mapping[str, str]) -> str:
 
 def plan_page(context: Context, proposal: Proposal) -> str:
     plan = proposal.plan
-    groups = ", ".join(each.group for each in plan.groups)
+    groups = ", ".join(group.group for group in plan.groups)
     remarks = [tag("li", remark) for remark in proposal.remarks[:_MOST_ROWS]]
     content: list[Child] = [
         tag("h1", "Undo: what would change" if plan.undoes else "What would change"),
@@ -213,7 +213,7 @@ def _confirmation(shown: Preview) -> Markup | None:
 
 def applied_page(context: Context, applied: Applied, name: str, confirmed: str) -> str:
     """What came of a plan; ``name`` is what it is taken back by, ``confirmed`` what the user typed to have it made."""
-    made = sum(each.is_made for each in applied.outcomes)
+    made = sum(outcome.is_made for outcome in applied.outcomes)
     head = "Done and verified" if applied.is_complete else f"{made} of {counted(len(applied.outcomes), 'change')} made"
     columns = [
         ("Group", "name"),
@@ -224,19 +224,19 @@ def applied_page(context: Context, applied: Applied, name: str, confirmed: str) 
         ("Reason", "remark"),
     ]
     # What went wrong is seen first.
-    outcomes = sorted(applied.outcomes, key=lambda each: each.is_made)
+    outcomes = sorted(applied.outcomes, key=lambda outcome: outcome.is_made)
     rows: list[list[Child]] = [
         [
-            each.group,
-            str(each.change.partition),
-            _offset(each.change.before),
-            _offset(each.change.after),
-            each.result,
-            each.reason,
+            outcome.group,
+            str(outcome.change.partition),
+            _offset(outcome.change.before),
+            _offset(outcome.change.after),
+            outcome.result,
+            outcome.reason,
         ]
-        for each in outcomes[:_MOST_ROWS]
+        for outcome in outcomes[:_MOST_ROWS]
     ]
-    groups = [each.group for each in applied.plan.groups]
+    groups = [group.group for group in applied.plan.groups]
     links = [tag("a", f"Group {group}", href=context.url("group", id=group), class_="button") for group in groups[:5]]
     return page(
         context,
@@ -250,17 +250,17 @@ def applied_page(context: Context, applied: Applied, name: str, confirmed: str) 
 
 
 def changes_page(context: Context, done: Sequence[Done]) -> str:
-    undone = {each.record.plan.undoes for each in done}
+    undone = {change.record.plan.undoes for change in done}
     columns = [("Time", ""), ("Groups", "name"), ("Changes", "number"), ("Why", "remark"), ("", "")]
     rows: list[list[Child]] = []
-    for each in done:
-        plan = each.record.plan
+    for change in done:
+        plan = change.record.plan
         names = [changed.group for changed in plan.groups]
-        action: Markup | str = _undo_form(context, each.name, "Undo …")
+        action: Markup | str = _undo_form(context, change.name, "Undo …")
         if digest_of(plan) in undone:
             action = "undone"
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        rows.append([time_text(each.record.started_ms), shown, count_text(len(plan)), plan.why, action])
+        rows.append([time_text(change.record.started_ms), shown, count_text(len(plan)), plan.why, action])
     empty = "No changes yet. To reset a group, open its page."
     return page(
         context,

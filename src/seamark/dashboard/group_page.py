@@ -57,8 +57,8 @@ def group_page(context: Context, name: str, query: Query, span: str, what: str) 
 
 def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> Iterator[Markup]:
     description = view.description
-    states = [board.states[row.name, each.partition].catches_up for each in view.partitions]
-    known = [each for each in states if each is not None]
+    states = [board.states[row.name, partition.partition].catches_up for partition in view.partitions]
+    known = [seconds for seconds in states if seconds is not None]
     catches_up = max(known) if known and len(known) == len(states) else None
     for title, value in (
         ("Status", status_mark(row.status)),
@@ -84,21 +84,21 @@ def _unread(view: GroupView) -> Markup | None:
 
 
 def _findings(context: Context, board: Board, name: str) -> Markup | None:
-    found: dict[tuple[Status, str], list[str]] = {}
+    partitions_of: dict[tuple[Status, str], list[str]] = {}
     for partition, status, text in findings(board, name):
-        found.setdefault((status, text), []).append(str(partition))
-    if not found:
+        partitions_of.setdefault((status, text), []).append(str(partition))
+    if not partitions_of:
         return None
     items = [
         tag("li", status_mark(status), " ", tag("b", _some(names)), f": {text}")
-        for (status, text), names in list(found.items())[:_MOST_FINDINGS]
+        for (status, text), names in list(partitions_of.items())[:_MOST_FINDINGS]
     ]
-    more = len(found) - len(items)
+    more = len(partitions_of) - len(items)
     return tag(
         "section",
         tag("h2", "Findings"),
         tag("ul", items, tag("li", f"and {more} more") if more else None),
-        _acknowledge(context, name) if any(status is Status.REWOUND for status, _ in found) else None,
+        _acknowledge(context, name) if any(status is Status.REWOUND for status, _ in partitions_of) else None,
         class_="findings",
     )
 
@@ -123,14 +123,14 @@ def _blocked(view: GroupView) -> Markup | None:
     items = [
         tag(
             "li",
-            tag("b", str(each.partition)),
+            tag("b", str(partition.partition)),
             " waits for the record at offset ",
-            tag("b", count_text(each.committed.offset)),
+            tag("b", count_text(partition.committed.offset)),
             f"; {counted(ahead, 'later record')} {'is' if ahead == 1 else 'are'} already done",
         )
-        for each in view.partitions
-        for ahead in (each.lag.done_ahead,)
-        if is_blocked(each) and each.committed is not None
+        for partition in view.partitions
+        for ahead in (partition.lag.done_ahead,)
+        if is_blocked(partition) and partition.committed is not None
     ]
     return tag("section", tag("h2", "Blocked records"), tag("ul", items[:_MOST_FINDINGS])) if items else None
 
@@ -159,11 +159,11 @@ def _chart(context: Context, name: str, span: str, what: str) -> Markup:
             tag("h2", "Lag over time"),
             tag(
                 "nav",
-                [link(title, span, each) for each, title in (("records", "Records"), ("time", "Time"))],
+                [link(title, span, choice) for choice, title in (("records", "Records"), ("time", "Time"))],
                 aria_label="Chart",
                 class_="choice",
             ),
-            tag("nav", [link(each, each, what) for each in RANGES], aria_label="Period", class_="choice"),
+            tag("nav", [link(period, period, what) for period in RANGES], aria_label="Period", class_="choice"),
             class_="title",
         ),
         drawn,
@@ -175,7 +175,9 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
     name = view.group_id
     # What the lag hides has columns where there is something in them, on whichever page of the list that is.
     has_lost = view.lost > 0
-    has_unfinished = any(each.lag.unfinished != each.lag.records and not each.lag.beyond for each in view.partitions)
+    has_unfinished = any(
+        partition.lag.unfinished != partition.lag.records and not partition.lag.beyond for partition in view.partitions
+    )
     columns = [
         ("Partition", "name"),
         ("Status", ""),
@@ -190,21 +192,25 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
         ("Remark", "remark"),
     ]
     rows: list[list[Child]] = []
-    for each in chosen.rows:
-        state = board.states[name, each.partition]
+    for partition in chosen.rows:
+        state = board.states[name, partition.partition]
         rows.append(
             [
-                tag("a", str(each.partition), href=context.url("topic", id=each.partition.topic), class_="row"),
+                tag(
+                    "a", str(partition.partition), href=context.url("topic", id=partition.partition.topic), class_="row"
+                ),
                 status_mark(state.status),
-                count_text(each.committed.offset if each.committed else None),
-                count_text(each.bounds.log_end),
-                count_text(each.lag.records),
-                *([count_text(each.lag.lost)] if has_lost else []),
-                *([count_text(each.lag.unfinished)] if has_unfinished else []),
-                behind_text(board.look.times.get((name, each.partition)), context.wording),
-                catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
-                name_text(each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
-                remark_of(each),
+                count_text(partition.committed.offset if partition.committed else None),
+                count_text(partition.bounds.log_end),
+                count_text(partition.lag.records),
+                *([count_text(partition.lag.lost)] if has_lost else []),
+                *([count_text(partition.lag.unfinished)] if has_unfinished else []),
+                behind_text(board.look.times.get((name, partition.partition)), context.wording),
+                catches_up_text(
+                    state.catches_up, partition.lag.records if partition.committed else None, context.wording
+                ),
+                name_text(partition.owner.client_id or partition.owner.member_id) if partition.owner else NOTHING,
+                remark_of(partition),
             ]
         )
     shown = table(
@@ -218,13 +224,13 @@ def _members(view: GroupView) -> Markup:
     columns = [("Member", "name"), ("Instance", "text"), ("Host", ""), ("Partitions", "number"), ("Reads", "remark")]
     rows: list[list[Child]] = [
         [
-            tag("span", name_text(each.client_id or each.member_id), title=readable(name_text(each.member_id))),
-            name_text(each.instance_id or NOTHING),
-            tag("span", each.host.removeprefix("/"), class_="address"),
-            count_text(len(each.assignment)),
-            _some([str(partition) for partition in each.assignment]),
+            tag("span", name_text(member.client_id or member.member_id), title=readable(name_text(member.member_id))),
+            name_text(member.instance_id or NOTHING),
+            tag("span", member.host.removeprefix("/"), class_="address"),
+            count_text(len(member.assignment)),
+            _some([str(partition) for partition in member.assignment]),
         ]
-        for each in members[:_MOST_MEMBERS]
+        for member in members[:_MOST_MEMBERS]
     ]
     more = len(members) - _MOST_MEMBERS
     return joined(
@@ -240,6 +246,6 @@ def _some(names: list[str]) -> str:
 
 def _events(context: Context, name: str) -> Markup:
     columns = [("Time", ""), ("What", ""), ("Details", "remark")]
-    rows: list[list[Child]] = [[time_text(each.at_ms), each.kind, each.text] for each in context.here.events(name)]
+    rows: list[list[Child]] = [[time_text(event.at_ms), event.kind, event.text] for event in context.here.events(name)]
     empty = "No rebalances, rewinds or status changes yet."
     return joined(tag("h2", "What happened"), table(columns, rows, empty=empty, caption="What happened, latest first"))

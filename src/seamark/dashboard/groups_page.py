@@ -115,7 +115,7 @@ def _filter(context: Context, query: Query) -> Markup:
     return tag(
         "form",
         filter_field(query.text),
-        tag("label", "Order ", choices("sort", [(each, _TITLES[each]) for each in ORDERS], query.order)),
+        tag("label", "Order ", choices("sort", [(order, _TITLES[order]) for order in ORDERS], query.order)),
         tag("label", "Rows ", choices("size", [(size, str(size)) for size in SIZES], query.size)),
         tag("input", type="hidden", name="status", value=query.status) if query.status else None,
         tag("button", "Show"),

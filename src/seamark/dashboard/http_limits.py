@@ -54,7 +54,7 @@ class HttpConnections:
     def admit(self, connection: BoundedHttp) -> None:
         address = connection.client[0] if connection.client else "unknown"
         network = network_of(address)
-        alike = [each for each, theirs in self._open.items() if theirs == network]
+        alike = [other for other, theirs in self._open.items() if theirs == network]
         if len(alike) >= self._most_of_an_address:
             self._end_longest_waiting(alike)
         if len(self._open) >= MOST_CONNECTIONS and not self._end_longest_waiting(list(self._open)):
@@ -71,9 +71,9 @@ class HttpConnections:
         self._open.pop(connection, None)
 
     def _end_longest_waiting(self, among: list[BoundedHttp]) -> bool:
-        waiting = [each for each in among if each.is_waiting]
+        waiting = [connection for connection in among if connection.is_waiting]
         if waiting:
-            self._end(min(waiting, key=lambda each: each.waiting_since))
+            self._end(min(waiting, key=lambda connection: connection.waiting_since))
         return bool(waiting)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:

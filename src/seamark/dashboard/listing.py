@@ -48,8 +48,8 @@ class Query:
             raise UsageError(f"the filter must have at most {_LONGEST} characters")
         if order not in orders:
             raise UsageError(f"sort={order!r} is not one of {', '.join(orders)}")
-        if status and status not in {each.value for each in Status}:
-            raise UsageError(f"status={status!r} is not one of {', '.join(each.value for each in Status)}")
+        if status and status not in {state.value for state in Status}:
+            raise UsageError(f"status={status!r} is not one of {', '.join(state.value for state in Status)}")
         size = _number(asked, "size", DEFAULT_SIZE)
         if size not in SIZES:
             raise UsageError(f"size={size} is not one of {', '.join(map(str, SIZES))}")
@@ -76,13 +76,13 @@ class Chosen(Generic[Row]):
 
 def choose_groups(rows: Sequence[GroupRow], query: Query) -> Chosen[GroupRow]:
     wanted = query.text.casefold()
-    found = [
+    matching = [
         row
         for row in rows
         if (not wanted or wanted in row.name.casefold()) and (not query.status or row.status.value == query.status)
     ]
-    found.sort(key=ORDERS[query.order], reverse=query.is_reversed)
-    return paged(found, query)
+    matching.sort(key=ORDERS[query.order], reverse=query.is_reversed)
+    return paged(matching, query)
 
 
 def paged(rows: Sequence[Row], query: Query) -> Chosen[Row]:

@@ -48,9 +48,9 @@ class _Uvicorn(uvicorn.Server):
         handshake = None if config.ssl is None else _HANDSHAKE_S
         self.servers = [
             await loop.create_server(
-                protocol, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=handshake
+                protocol, sock=listener, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=handshake
             )
-            for each in sockets or ()
+            for listener in sockets or ()
         ]
         self.started = True
 

@@ -195,7 +195,7 @@ class Sight:
             self.history_error = str(error)
 
     def _troubles(self, board: Board) -> dict[str, Trouble]:
-        found = {}
+        troubles = {}
         for row in board.rows:
             behind = row.behind.seconds if row.behind else None
             over = self._over(row.lag, behind)
@@ -203,8 +203,8 @@ class Sight:
                 continue
             sentences = [f"{partition}: {text}" for partition, _, text in findings(board, row.name)] + over
             status = row.status.value if row.status in TROUBLES else "too far behind"
-            found[row.name] = Trouble(status, tuple(sentences[:_TOLD_FINDINGS]), row.lag, behind)
-        return found
+            troubles[row.name] = Trouble(status, tuple(sentences[:_TOLD_FINDINGS]), row.lag, behind)
+        return troubles
 
     def _over(self, lag: int | None, behind: float | None) -> list[str]:
         limits = self._limits

@@ -103,26 +103,24 @@ def topics_page(context: Context, topics: Topics, query: Query) -> str:
 def _topic_row(
     context: Context, topic: TopicView, bounds: Mapping[TopicPartition, Bounds], readers: Mapping[str, set[str]]
 ) -> list[Child]:
-    found = [bounds[TopicPartition(topic.name, index)] for index in topic.partitions]
-    records = [
-        each.log_end - each.log_start for each in found if each.log_end is not None and each.log_start is not None
-    ]
-    replicas = {len(each.replicas) for each in topic.partitions.values()}
+    logs = [bounds[TopicPartition(topic.name, index)] for index in topic.partitions]
+    records = [log.log_end - log.log_start for log in logs if log.log_end is not None and log.log_start is not None]
+    replicas = {len(partition.replicas) for partition in topic.partitions.values()}
     return [
         tag("a", topic.name, href=context.url("topic", id=topic.name), class_="row"),
         count_text(len(topic.partitions)),
         " to ".join(str(number) for number in sorted({min(replicas), max(replicas)})) if replicas else NOTHING,
         count_text(sum(records)) if records else NOTHING,
         count_text(len(readers.get(topic.name, ()))),
-        "; ".join(_remarks(topic, found)),
+        "; ".join(_remarks(topic, logs)),
     ]
 
 
 def _remarks(topic: TopicView, bounds: list[Bounds]) -> list[str]:
     remarks = ["internal"] if topic.is_internal else []
-    leaderless = sum(each.leader < 0 for each in topic.partitions.values())
-    behind = sum(len(each.in_sync) < len(each.replicas) for each in topic.partitions.values())
-    silent = sum(each.error is not None for each in bounds)
+    leaderless = sum(partition.leader < 0 for partition in topic.partitions.values())
+    behind = sum(len(partition.in_sync) < len(partition.replicas) for partition in topic.partitions.values())
+    silent = sum(log.error is not None for log in bounds)
     if leaderless:
         remarks.append(f"{leaderless} without a leader")
     if behind:
@@ -135,15 +133,15 @@ def _remarks(topic: TopicView, bounds: list[Bounds]) -> list[str]:
 def _readers(board: Board | None) -> dict[str, set[str]]:
     readers: dict[str, set[str]] = {}
     for name, view in board.views.items() if board is not None else ():
-        for each in view.partitions:
-            readers.setdefault(each.partition.topic, set()).add(name)
+        for partition in view.partitions:
+            readers.setdefault(partition.partition.topic, set()).add(name)
     return readers
 
 
 def topic_page(context: Context, topics: Topics, name: str, query: Query) -> str:
     topic = topics.one(name)
     bounds = topics.bounds([topic])
-    chosen = paged(sorted(topic.partitions.values(), key=lambda each: each.index), query)
+    chosen = paged(sorted(topic.partitions.values(), key=lambda partition: partition.index), query)
     columns = [
         ("Partition", "number"),
         ("Leader", "number"),
@@ -155,19 +153,19 @@ def topic_page(context: Context, topics: Topics, name: str, query: Query) -> str
         ("Remark", "remark"),
     ]
     rows: list[list[Child]] = []
-    for each in chosen.rows:
-        found = bounds[TopicPartition(name, each.index)]
-        records = None if found.log_end is None or found.log_start is None else found.log_end - found.log_start
+    for partition in chosen.rows:
+        log = bounds[TopicPartition(name, partition.index)]
+        records = None if log.log_end is None or log.log_start is None else log.log_end - log.log_start
         rows.append(
             [
-                each.index,
-                str(each.leader) if each.leader >= 0 else NOTHING,
-                _ids(each.replicas),
-                _ids(each.in_sync),
-                count_text(found.log_start),
-                count_text(found.log_end),
+                partition.index,
+                str(partition.leader) if partition.leader >= 0 else NOTHING,
+                _ids(partition.replicas),
+                _ids(partition.in_sync),
+                count_text(log.log_start),
+                count_text(log.log_end),
                 count_text(records),
-                found.error or "",
+                log.error or "",
             ]
         )
     return page(
@@ -193,13 +191,17 @@ def _groups_of(context: Context, name: str) -> Markup:
     names = sorted(_readers(board).get(name, ()))
     rows: list[list[Child]] = []
     for group in names[:_MOST_NAMES] if board is not None else ():
-        parts = [each for each in board.views[group].partitions if each.partition.topic == name] if board else []
+        parts = (
+            [partition for partition in board.views[group].partitions if partition.partition.topic == name]
+            if board
+            else []
+        )
         row = context.here.group_row(board, group) if board else None
         rows.append(
             [
                 tag("a", name_text(group) or "(no name)", href=context.url("group", id=group), class_="row"),
                 status_mark(row.status) if row else "",
-                count_text(total(each.lag for each in parts)),
+                count_text(total(partition.lag for partition in parts)),
                 count_text(len(parts)),
             ]
         )
