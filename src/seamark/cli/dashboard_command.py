@@ -196,26 +196,26 @@ def check_listen(listen: str, *, is_secured: bool) -> None:
 
 def clusters(named: list[str], bootstrap: str, config: str, options: list[str]) -> dict[str, dict[str, str]]:
     """The client configuration of each cluster by its name; ``-o`` counts for all of them."""
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     for text in named:
         name, mark, where = text.partition("=")
         if not mark or not where or not _NAME.fullmatch(name):
             raise UsageError(
                 f"--cluster {text!r}: must be NAME=HOST:PORT or NAME=FILE; a name consists of letters, digits, . _ -"
             )
-        if name in found:
+        if name in configs:
             raise UsageError(f"--cluster {name}: given twice")
         given = (
             [f"{key}={value}" for key, value in read_properties(Path(where)).items()]
             if not _ADDRESSES.fullmatch(where)
             else []
         )
-        found[name] = client_config("" if given else where, "", [*given, *options])
-    if bootstrap or config or not found:
-        if "main" in found:
+        configs[name] = client_config("" if given else where, "", [*given, *options])
+    if bootstrap or config or not configs:
+        if "main" in configs:
             raise UsageError("--cluster main: this name is used for the cluster of --bootstrap")
-        found = {"main": client_config(bootstrap, config, options), **found}
-    return found
+        configs = {"main": client_config(bootstrap, config, options), **configs}
+    return configs
 
 
 def limits_of(texts: list[str]) -> Limits:

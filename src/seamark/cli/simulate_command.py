@@ -39,9 +39,11 @@ def simulate(
     from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
     if list_scenarios:
-        for each in SCENARIOS.values():
+        for listed in SCENARIOS.values():
             typer.echo(
-                json.dumps({"name": each.name, "about": each.about}) if as_json else f"{each.name:<18} {each.about}"
+                json.dumps({"name": listed.name, "about": listed.about})
+                if as_json
+                else f"{listed.name:<18} {listed.about}"
             )
         return
     if count < 1:

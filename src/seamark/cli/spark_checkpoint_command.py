@@ -90,11 +90,13 @@ def show(
 
     checkpoint = Checkpoint.open(directory)
     chosen = checkpoint.batch(batch) if batch != _NO_BATCH else _latest(checkpoint)
-    kafka = {name: each for name, each in chosen.sources.items() if isinstance(each, SourceOffsets)}
+    kafka = {name: source for name, source in chosen.sources.items() if isinstance(source, SourceOffsets)}
     logs: dict[TopicPartition, LogRange] = {}
     if bootstrap or config or option:
         with Admin(client_config(bootstrap, config, option)) as admin:
-            logs, unreadable = read_logs(admin, {each for source in kafka.values() for each in source.partitions()})
+            logs, unreadable = read_logs(
+                admin, {partition for source in kafka.values() for partition in source.partitions()}
+            )
         for partition, reason in unreadable.items():
             say(f"seamark: the log of {partition} cannot be read: {reason}")
     rows, parts, notes = [], [], []
@@ -108,14 +110,14 @@ def show(
                 notes.append(Note(str(partition), loss, True))
     batches = [_batch_row(checkpoint, number) for number in checkpoint.planned[-_LATEST_BATCHES:]]
     if as_json:
-        found = {
+        content = {
             "query": checkpoint.query_id,
             "batches": [dict(zip((column.name for column in _BATCHES), row, strict=True)) for row in batches],
             "batch": chosen.number,
             "sources": {name: _kind(source) for name, source in chosen.sources.items()},
             "offsets": [dict(zip((column.name for column in _OFFSETS), row, strict=True)) for row in rows],
         }
-        typer.echo(readable_json(found, indent=1))
+        typer.echo(readable_json(content, indent=1))
         return
     tell(f"query {checkpoint.query_id or '(without id)'}")
     write_rows(_BATCHES, batches, "table")
@@ -240,8 +242,8 @@ def _check_identity(offsets: SourceOffsets, state: ClusterState) -> None:
     from seamark.plans import TopicChanged
 
     for name in offsets.topics:
-        known, found = offsets.topic_id(name), state.topics.get(name)
-        if known and found is not None and found.topic_id and known != found.topic_id:
+        known, topic = offsets.topic_id(name), state.topics.get(name)
+        if known and topic is not None and topic.topic_id and known != topic.topic_id:
             raise TopicChanged(f"topic {name!r} was recreated after the checkpoint: its offsets refer to other records")
 
 
@@ -275,13 +277,13 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
     names = sorted(set(topics) or {partition.topic for partition in committed})
     if not names:
         raise NoGroupOffset(f"group {group!r} has no committed offsets: give --topic and --fallback")
-    found = read_topics(admin, names)
-    if missing := [name for name in names if name not in found]:
+    described = read_topics(admin, names)
+    if missing := [name for name in names if name not in described]:
         raise TopicMissing(f"the cluster has no topic {some(missing)}")
     starts: dict[str, dict[str, int]] = {}
     without = []
     for name in names:
-        for index in range(found[name].partition_count):
+        for index in range(described[name].partition_count):
             partition = TopicPartition(name, index)
             if partition in committed:
                 start = committed[partition].offset

@@ -73,13 +73,14 @@ def list_topics(
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
-        found = admin.list_topics(include_internal=internal)
+        topics = admin.list_topics(include_internal=internal)
     rows = (
         (
-            name, len(topic.partitions), max((len(each.replicas) for each in topic.partitions.values()), default=0),
-            sum(each.leader < 0 for each in topic.partitions.values()),
+            name, len(topic.partitions),
+            max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
+            sum(partition.leader < 0 for partition in topic.partitions.values()),
         )
-        for name, topic in sorted(found.items())
+        for name, topic in sorted(topics.items())
     )  # fmt: skip
     write_rows(_LIST, rows, chosen_form(as_json))
 
@@ -179,24 +180,24 @@ def config_(
         resources = [Resource("topic", name) for name in names]
         if changes:
             admin.alter_configs(dict.fromkeys(resources, changes)).raise_if_failed()
-        found = admin.describe_configs(resources).raise_if_failed()
+        described = admin.describe_configs(resources).raise_if_failed()
     rows = (
         (resource.name, entry.name, entry.value, entry.source)
-        for resource, entries in found.items()
-        for entry in sorted(entries.values(), key=lambda each: each.name)
+        for resource, entries in described.items()
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
         if not entry.is_default
     )
     write_rows(_CONFIG, rows, chosen_form(as_json))
 
 
 def _settings(texts: Iterable[str]) -> dict[str, str]:
-    found = {}
+    settings = {}
     for text in texts:
         key, mark, value = text.partition("=")
         if not mark or not key:
             raise UsageError(f"--set {text}: must be KEY=VALUE")
-        found[key] = value
-    return found
+        settings[key] = value
+    return settings
 
 
 def _report(made: Iterable[str], errors: Mapping[str, Any], what: str) -> None:

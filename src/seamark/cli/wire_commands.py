@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | memoryview):
         return value.hex()
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "__slots__"):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
     return value

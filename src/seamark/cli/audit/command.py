@@ -180,7 +180,7 @@ def as_of(
 
     opened = Lake.open(directory)
     with spark_session("seamark audit as-of", quick=True) as spark:
-        found = offsets_as_of(spark, opened, at_ms, group or None).orderBy("group", "topic", "partition")
+        offsets = offsets_as_of(spark, opened, at_ms, group or None).orderBy("group", "topic", "partition")
         rows = (
             (
                 row["group"],
@@ -190,7 +190,7 @@ def as_of(
                 _time_text(row["ms"]),
                 row["metadata"] or None,
             )
-            for row in found.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
+            for row in offsets.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
         )
         write_rows(_OFFSETS, rows, chosen_form(as_json, as_csv))
 
@@ -216,13 +216,13 @@ def diff(
 
     opened = Lake.open(directory)
     with spark_session("seamark audit diff", quick=True) as spark:
-        found = offsets_diff(spark, opened, *times, group or None).orderBy("group", "topic", "partition")
+        changes = offsets_diff(spark, opened, *times, group or None).orderBy("group", "topic", "partition")
         rows = (
             (
                 row["group"], row["topic"], row["partition"], row["before"], row["after"], row["change"], row["what"],
                 _time_text(row["ms"]),
             )
-            for row in found.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
+            for row in changes.selectExpr("*", "unix_millis(commit_time) as ms").toLocalIterator()
         )  # fmt: skip
         write_rows(_CHANGES, rows, chosen_form(as_json, as_csv))
 
@@ -247,21 +247,21 @@ def totals(
     from seamark.spark.lake import totals as counted
 
     # Starting Spark would take longer than counting millions of records here.
-    found = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])
+    table = counted(settings).sort_by([("commits", "descending"), ("group", "ascending")])
     rows = (
         (
             row["group"], row["commits"], row["tombstones"], row["generations"], row["others"],
             _time_text(row["last_ms"]),
         )
-        for row in found.slice(0, top or found.num_rows).to_pylist()
+        for row in table.slice(0, top or table.num_rows).to_pylist()
     )  # fmt: skip
     write_rows(_TOTALS, rows, chosen_form(as_json, as_csv))
 
 
 def _directory(context: typer.Context, lake: str) -> str:
     """The lake of a subcommand, named after it or before it."""
-    if found := lake or context.obj:
-        return str(found)
+    if directory := lake or context.obj:
+        return str(directory)
     raise UsageError("--lake DIR is required")
 
 

@@ -29,13 +29,13 @@ def offsets_in_lake(lake: str, at_ms: int, groups: list[str] | None) -> dict[str
     from seamark.spark.lake import Lake, as_of
 
     opened = Lake.open(lake)
-    found: dict[str, dict[TopicPartition, Offset]] = {}
+    offsets_of: dict[str, dict[TopicPartition, Offset]] = {}
     with audit_spark.spark_session("seamark audit as-of", quick=True) as spark:
         for row in as_of(spark, opened, at_ms, groups).toLocalIterator():
             epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
             offset = Offset(row["offset"], row["metadata"] or "", epoch)
-            found.setdefault(row["group"], {})[TopicPartition(row["topic"], row["partition"])] = offset
-    return found
+            offsets_of.setdefault(row["group"], {})[TopicPartition(row["topic"], row["partition"])] = offset
+    return offsets_of
 
 
 def state_to_go_there(admin: Admin, groups: Iterable[str], remembered: Remembered) -> ClusterState:
@@ -60,10 +60,10 @@ def plan_to_go_there(
     wanted: dict[str, dict[TopicPartition, Offset | int | None]] = {}
     for group, offsets in remembered.items():
         asked = {*offsets, *state.committed.get(group, ())}
-        found = aim(Target("lake", at_ms, at), group, asked, state, elsewhere=offsets)
-        for partition, reason in found.refused.items():
+        aimed = aim(Target("lake", at_ms, at), group, asked, state, elsewhere=offsets)
+        for partition, reason in aimed.refused.items():
             say(f"seamark: {partition} of group {group!r} is left unchanged: {reason}")
-        wanted[group] = {partition: offsets[partition] for partition in found.wanted}
+        wanted[group] = {partition: offsets[partition] for partition in aimed.wanted}
     plan = make_plan(state, wanted, made_by="seamark audit as-of", why=f"as of {at}", clamp=clamp, outside=outside)
     return plan, state
 

@@ -118,7 +118,7 @@ class Audit:
 
         from seamark.rules.findings import SEVERITIES
 
-        urgency = F.array_position(F.array(*(F.lit(each) for each in SEVERITIES)), F.col("severity"))
+        urgency = F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
         rows = lake.read(spark, "findings").orderBy(urgency, F.desc("first_time"), "group", "topic", "partition")
         shown = [tuple(row[column.name] for column in _FOUND) for row in rows.limit(_SHOWN).collect()]
         write_rows(_FOUND, shown, "table")

@@ -138,14 +138,14 @@ def show(
             starts = {place: wanted[1]}
         else:
             # The last record may be followed by a marker, so a few offsets before the end are read.
-            starts = {each: max(0, end - 10) for each, end in reader.end_offsets(partitions).items()}
-        found = list(letters(reader, starts)) if wanted is None else _first(letters(reader, starts))
-    found = [letter for letter in found if wanted is None or letter.record.offset == wanted[1]]
-    if not found:
+            starts = {partition: max(0, end - 10) for partition, end in reader.end_offsets(partitions).items()}
+        read = list(letters(reader, starts)) if wanted is None else _first(letters(reader, starts))
+    chosen = [letter for letter in read if wanted is None or letter.record.offset == wanted[1]]
+    if not chosen:
         raise SeamarkError(
             f"there is no record at {topic}-{at.replace(':', ' offset ')}" if at else f"{topic!r} is empty"
         )
-    newest = max(found, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))
+    newest = max(chosen, key=lambda letter: (letter.record.timestamp_ms, letter.record.offset))
     told = described(newest)
     if as_json:
         typer.echo(readable_json(told))
@@ -274,8 +274,8 @@ def _read_place(at: str) -> tuple[int, int]:
     return place[0], place[1]
 
 
-def _first(found: Any) -> list[Any]:
+def _first(letters: Any) -> list[Any]:
     """The first letter only: what lies behind it is not read."""
-    for letter in found:
+    for letter in letters:
         return [letter]
     return []

@@ -58,10 +58,10 @@ def open_reader(config: Mapping[str, str], group: str = "") -> Consumer:
 
 
 def partitions_of(reader: Consumer, topic: str) -> tuple[TopicPartition, ...]:
-    found = reader.partitions_for(topic)
-    if not found:
+    partitions = reader.partitions_for(topic)
+    if not partitions:
         raise SeamarkError(f"there is no topic {topic!r}")
-    return found
+    return partitions
 
 
 def letters(
@@ -130,14 +130,14 @@ def time_of(timestamp_ms: int | None) -> str | None:
 def described(letter: Letter) -> dict[str, Any]:
     """All of a letter, for JSON and for the screen."""
     record, provenance = letter.record, letter.provenance
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "written_at": time_of(record.timestamp_ms),
     }
     if provenance is not None:
-        found |= {
+        description |= {
             "source_topic": provenance.source.topic,
             "source_partition": provenance.source.partition,
             "source_offset": provenance.offset,
@@ -150,9 +150,9 @@ def described(letter: Letter) -> dict[str, Any]:
             "error": provenance.error,
             "stack": provenance.stack,
         }
-    found |= {
+    description |= {
         "headers": [[name, text_of(content)] for name, content in own_headers(record.headers)],
         "key": text_of(record.key),
         "value": text_of(record.value),
     }
-    return found
+    return description

@@ -185,8 +185,8 @@ def apply_plan(
     for start in range(0, len(plan.chosen), _CHUNK):
         chunk = plan.chosen[start : start + _CHUNK]
         sent = [
-            producer.send(each.topic, letter.record.value, key=letter.record.key, headers=each.headers)
-            for letter, each in chunk
+            producer.send(target.topic, letter.record.value, key=letter.record.key, headers=target.headers)
+            for letter, target in chunk
         ]
         error: Exception | None = None
         for (letter, _), delivery in zip(chunk, sent, strict=True):
@@ -233,5 +233,5 @@ def _memory(plan: Plan, done: Iterable[Letter]) -> Mapping[TopicPartition, tuple
     for partition, offsets in put_back.items():
         left = [offset for offset in plan.waiting[partition] if offset not in offsets]
         base = min(left, default=plan.ends[partition])
-        memory[partition] = base, sorted(each for each in {*offsets, *plan.known[partition]} if each > base)
+        memory[partition] = base, sorted(offset for offset in {*offsets, *plan.known[partition]} if offset > base)
     return memory

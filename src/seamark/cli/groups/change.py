@@ -143,9 +143,9 @@ def _chosen(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
         name, _, indexes = text.partition(":")
         count = len(known[name].partitions)
         for index in indexes.split(",") if indexes else map(str, range(count)):
-            if (found := count_of(index.strip())) is None or found >= count:
+            if (partition := count_of(index.strip())) is None or partition >= count:
                 raise UsageError(f"--topic {text}: topic {name!r} has partitions 0 to {count - 1}, not {index!r}")
-            chosen.append(TopicPartition(name, found))
+            chosen.append(TopicPartition(name, partition))
     return chosen
 
 
@@ -184,14 +184,14 @@ def _aims(
         if not partitions:
             why = next(iter(_absent(admin, [name])), f"group {name!r} has no committed offsets")
             raise UsageError(f"{why}; use --topic to choose what to set")
-        found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
-        if found.refused and not found.wanted:
-            partition, reason = next(iter(found.refused.items()))
+        aimed = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
+        if aimed.refused and not aimed.wanted:
+            partition, reason = next(iter(aimed.refused.items()))
             raise SeamarkError(f"group {name!r} cannot be set: {partition}: {reason}")
-        for partition, reason in found.refused.items():
+        for partition, reason in aimed.refused.items():
             say(f"seamark: {partition} of group {name!r} is left unchanged: {reason}")
-        wanted[name] = found.wanted
-        for partition, remark in found.remarks.items():
+        wanted[name] = aimed.wanted
+        for partition, remark in aimed.remarks.items():
             say(f"seamark: {partition} of group {name!r}: {remark}")
     return wanted
 
@@ -308,12 +308,12 @@ def export(
         missing = _absent(admin, names or [])
         if missing:
             raise SeamarkError("; ".join(missing))
-        found = dict(admin.list_group_offsets(wanted).raise_if_failed())
-        text = offsets_csv(found) if as_csv else offsets_json(admin.describe_cluster().cluster_id, found)
+        offsets_of = dict(admin.list_group_offsets(wanted).raise_if_failed())
+        text = offsets_csv(offsets_of) if as_csv else offsets_json(admin.describe_cluster().cluster_id, offsets_of)
     if out:
         write_file(out, text)
-        offsets = counted(sum(map(len, found.values())), "offset")
-        say(f"Wrote {offsets} of {counted(len(found), 'group')} to {out}.")
+        offsets = counted(sum(map(len, offsets_of.values())), "offset")
+        say(f"Wrote {offsets} of {counted(len(offsets_of), 'group')} to {out}.")
     else:
         # A file that is read again has names as they are; a screen does not.
         sys.stdout.write(readable_lines(text) if sys.stdout.isatty() else text)
@@ -339,17 +339,17 @@ def import_(
     from seamark.monitor.offset_file import ANY_GROUP, read_offsets
     from seamark.plans import read_state
 
-    found = read_offsets(Path(file))
+    offsets_of = read_offsets(Path(file))
     if group:
-        if len(found) > 1:
-            raise UsageError(f"{file} has {counted(len(found), 'group')}: --group works with one group only")
-        found = {group: next(iter(found.values()))}
-    if ANY_GROUP in found:
+        if len(offsets_of) > 1:
+            raise UsageError(f"{file} has {counted(len(offsets_of), 'group')}: --group works with one group only")
+        offsets_of = {group: next(iter(offsets_of.values()))}
+    if ANY_GROUP in offsets_of:
         raise UsageError(f"{file} contains no group name: give --group")
     with Admin(client_config(bootstrap, config, option)) as admin:
-        state = read_state(admin, {name: list(offsets) for name, offsets in found.items()})
+        state = read_state(admin, {name: list(offsets) for name, offsets in offsets_of.items()})
         made = make_plan(
-            state, found, made_by="seamark groups import", why=f"import of {file}", clamp=clamp, outside=outside
+            state, offsets_of, made_by="seamark groups import", why=f"import of {file}", clamp=clamp, outside=outside
         )
         carry_out(
             admin,

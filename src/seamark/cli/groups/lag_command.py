@@ -108,15 +108,15 @@ def lag(
         ages = GroupAges(admin, reset=counted_from)
         while True:
             started = time.monotonic()
-            found = scan(admin, names or None, reset=counted_from, whole_topics=True)
-            rows = _rows(found, ages, watching, by_partition=partitions)
+            scanned = scan(admin, names or None, reset=counted_from, whole_topics=True)
+            rows = _rows(scanned, ages, watching, by_partition=partitions)
             if watch and form == "table" and sys.stdout.isatty():
                 sys.stdout.write(_CLEAR)
             _write(rows, form)
-            complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.failed.items())]
-            complaints += [f"group {view.group_id!r}: {view.error}" for view in found.groups if view.error]
+            complaints = [absent_sentence(admin, name, error) for name, error in sorted(scanned.failed.items())]
+            complaints += [f"group {view.group_id!r}: {view.error}" for view in scanned.groups if view.error]
             if fail_over is not None:
-                complaints += _not_judged(found)
+                complaints += _not_judged(scanned)
             for complaint in complaints:
                 say(f"seamark: {complaint}")
             over = [sentence for row, *_ in rows for sentence in _over(row, limit)]
@@ -131,14 +131,14 @@ def lag(
         raise typer.Exit(1)
 
 
-def _rows(found: Scan, ages: GroupAges, watching: Watching, *, by_partition: bool) -> list[_Row]:
+def _rows(scanned: Scan, ages: GroupAges, watching: Watching, *, by_partition: bool) -> list[_Row]:
     from seamark.monitor.lag_report import lag_rows
 
-    times = ages.look(found, int(time.time() * 1000))
-    watching.add(found, int(time.monotonic() * 1000))
+    times = ages.look(scanned, int(time.time() * 1000))
+    watching.add(scanned, int(time.monotonic() * 1000))
     return [
         (row, *((None, None) if row.topic is None else watching.outlook(row.group, row.topic, row.partition)))
-        for row in lag_rows(found, times, by_partition=by_partition)
+        for row in lag_rows(scanned, times, by_partition=by_partition)
     ]
 
 
@@ -203,10 +203,10 @@ def _over(row: LagRow, limit: tuple[int | None, float | None] | None) -> Iterato
         yield f"{where} is too far behind in {topic}"
 
 
-def _not_judged(found: Scan) -> list[str]:
+def _not_judged(scanned: Scan) -> list[str]:
     """Groups of which nobody knows whether they are within the limit."""
     return [
         f"group {view.group_id!r} cannot be checked: {view.partitions_unknown} of its partitions could not be read"
-        for view in found.groups
+        for view in scanned.groups
         if view.partitions_unknown and not view.error
     ]

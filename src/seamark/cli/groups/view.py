@@ -104,19 +104,19 @@ def list_groups(
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(keys)}")
     with Admin(client_config(bootstrap, config, option)) as admin:
         names = [listing.group_id for listing in admin.list_groups(states=state, types=type_)]
-        found = scan(admin, names)
-    rows = sorted((_list_row(view) for view in found.groups), key=keys[sort])
+        scanned = scan(admin, names)
+    rows = sorted((_list_row(view) for view in scanned.groups), key=keys[sort])
     rows += [
         (name, None, None, None, 0, 0, None, None, None, None, str(error))
-        for name, error in sorted(found.failed.items())
+        for name, error in sorted(scanned.failed.items())
     ]
-    notes = [Note(f"group {name!r}", str(error), True) for name, error in sorted(found.failed.items())]
+    notes = [Note(f"group {name!r}", str(error), True) for name, error in sorted(scanned.failed.items())]
     notes += [
         Note(f"group {view.group_id!r}", remark, bool(view.lost or view.beyond or view.error))
-        for view in found.groups
+        for view in scanned.groups
         if (remark := group_remark(view))
     ]
-    write_lags(_LIST, rows, map(_group_parts, found.groups), notes, chosen_form(as_json, as_csv))
+    write_lags(_LIST, rows, map(_group_parts, scanned.groups), notes, chosen_form(as_json, as_csv))
 
 
 def _group_parts(view: GroupView) -> LagParts:
@@ -150,16 +150,17 @@ def describe(
     if bool(names) == everything:
         raise UsageError("name the groups to describe, or give --all")
     with Admin(client_config(bootstrap, config, option)) as admin:
-        found = scan(admin, names or None)
-        failed = {view.group_id: SeamarkError(view.error) for view in found.groups if view.error} | dict(found.failed)
+        scanned = scan(admin, names or None)
+        failed = {view.group_id: SeamarkError(view.error) for view in scanned.groups if view.error}
+        failed |= scanned.failed
         complaints = [absent_sentence(admin, name, error) for name, error in sorted(failed.items())]
     columns = (*_DESCRIBE, *_DESCRIBE_MORE) if more else _DESCRIBE
-    rows = (row for view in found.groups for row in _describe_rows(view, more))
+    rows = (row for view in scanned.groups for row in _describe_rows(view, more))
     form = chosen_form(as_json, as_csv)
-    if form != "table" or any(view.partitions for view in found.groups):
-        parts = (_parts(each) for view in found.groups for each in view.partitions)
-        write_lags(columns, rows, parts, _describe_notes(found.groups), form)
-    for view in found.groups:
+    if form != "table" or any(view.partitions for view in scanned.groups):
+        parts = (_parts(partition) for view in scanned.groups for partition in view.partitions)
+        write_lags(columns, rows, parts, _describe_notes(scanned.groups), form)
+    for view in scanned.groups:
         if not view.partitions and not view.error:
             say(f"group {view.group_id!r} has no committed offsets and no assigned partitions")
     for complaint in complaints:
@@ -171,23 +172,30 @@ def describe(
 def _describe_rows(view: GroupView, more: bool) -> Iterator[tuple[Any, ...]]:
     from seamark.monitor.lag_report import remark_of
 
-    for each in view.partitions:
-        owner = each.owner
-        lag, *parts = _parts(each)
+    for partition in view.partitions:
+        owner = partition.owner
+        lag, *parts = _parts(partition)
         row = (
-            view.group_id, *each.partition, each.committed.offset if each.committed else None, each.bounds.log_end,
+            view.group_id, *partition.partition,
+            partition.committed.offset if partition.committed else None, partition.bounds.log_end,
             lag, *((owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)), *parts,
         )  # fmt: skip
-        yield (*row, *_more_of(view, each, remark_of(each))) if more else row
+        yield (*row, *_more_of(view, partition, remark_of(partition))) if more else row
 
 
-def _more_of(view: GroupView, each: PartitionView, remark: str) -> tuple[Any, ...]:
+def _more_of(view: GroupView, partition: PartitionView, remark: str) -> tuple[Any, ...]:
     description = view.description
-    return description.state, description.assignor or None, each.bounds.log_start, each.lag.done_ahead or None, remark
+    return (
+        description.state,
+        description.assignor or None,
+        partition.bounds.log_start,
+        partition.lag.done_ahead or None,
+        remark,
+    )
 
 
-def _parts(each: PartitionView) -> LagParts:
-    return LagParts(each.lag.records, each.lag.lost, each.lag.unfinished, each.lag.beyond)
+def _parts(partition: PartitionView) -> LagParts:
+    return LagParts(partition.lag.records, partition.lag.lost, partition.lag.unfinished, partition.lag.beyond)
 
 
 def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
@@ -199,15 +207,15 @@ def _describe_notes(groups: Iterable[GroupView]) -> Iterator[Note]:
         if view.error:
             # It is said once, not for each partition.
             continue
-        for each in view.partitions:
-            if loss := loss_text(each.lag):
-                yield Note(f"group {view.group_id!r}, {each.partition}", loss, True)
-            elif each.bounds.error:
-                yield Note(f"group {view.group_id!r}, {each.partition}", silence_text(each.bounds), False)
-            elif ahead := each.lag.done_ahead:
-                left = number_text(each.lag.unfinished or 0)
+        for partition in view.partitions:
+            if loss := loss_text(partition.lag):
+                yield Note(f"group {view.group_id!r}, {partition.partition}", loss, True)
+            elif partition.bounds.error:
+                yield Note(f"group {view.group_id!r}, {partition.partition}", silence_text(partition.bounds), False)
+            elif ahead := partition.lag.done_ahead:
+                left = number_text(partition.lag.unfinished or 0)
                 text = f"{counted(ahead, 'record')} of the lag done ahead, {left} unfinished"
-                yield Note(f"group {view.group_id!r}, {each.partition}", text, False)
+                yield Note(f"group {view.group_id!r}, {partition.partition}", text, False)
 
 
 def members(
@@ -222,14 +230,14 @@ def members(
     from seamark.client import Admin
 
     with Admin(client_config(bootstrap, config, option)) as admin:
-        found = admin.describe_groups(names)
-        complaints = [absent_sentence(admin, name, error) for name, error in sorted(found.errors.items())]
+        described = admin.describe_groups(names)
+        complaints = [absent_sentence(admin, name, error) for name, error in sorted(described.errors.items())]
     rows = (
         (
             name, member.member_id, member.instance_id, member.client_id, member.host, len(member.assignment),
             " ".join(map(str, member.assignment)),
         )
-        for name, group in sorted(found.items())
+        for name, group in sorted(described.items())
         for member in group.members
     )  # fmt: skip
     write_rows(_MEMBERS, rows, chosen_form(as_json, as_csv))

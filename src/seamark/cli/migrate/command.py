@@ -230,8 +230,8 @@ class _Asked:
     def names(self, source: Side) -> Iterable[str]:
         if self.groups:
             return self.groups
-        found = source.store.groups()
-        return (name for name in found if not self._has_pattern or self._pattern.fullmatch(name))
+        stored = source.store.groups()
+        return (name for name in stored if not self._has_pattern or self._pattern.fullmatch(name))
 
 
 def _carry_out(
@@ -248,11 +248,11 @@ def _carry_out(
     if resume and not (plan_file and is_to_apply):
         raise UsageError("--resume needs --plan FILE --apply, with the plan of the interrupted move")
     if is_to_apply and plan_file and path.exists():
-        found = open_move(path)
-        if found.header.kind is not asked.kind:
-            raise BadPlan(path, f"this plan is for {found.header.kind}, not {asked.kind}: choose another file name")
-        with opened(asked.kind, given, found.header) as (source, target):
-            apply_move(found, source, target, resume, partial, active, asked.allow_outside_log, form)
+        move = open_move(path)
+        if move.header.kind is not asked.kind:
+            raise BadPlan(path, f"this plan is for {move.header.kind}, not {asked.kind}: choose another file name")
+        with opened(asked.kind, given, move.header) as (source, target):
+            apply_move(move, source, target, resume, partial, active, asked.allow_outside_log, form)
         return
     with opened(asked.kind, given) as (source, target), tempfile.TemporaryDirectory() as directory:
         is_kept = bool(plan_file) or is_to_apply

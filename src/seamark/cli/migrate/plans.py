@@ -56,10 +56,10 @@ def show(plan: _Plan, as_json: Json = False) -> None:
     """Show the plan of a move."""
     from seamark.moves import open_move
 
-    found = open_move(Path(plan))
-    show_plan(found, chosen_form(as_json))
-    header = found.header
-    say(f"{header.kind} from {header.source} to {header.target}: {plan_sentence(found, partial=False)}")
+    move = open_move(Path(plan))
+    show_plan(move, chosen_form(as_json))
+    header = move.header
+    say(f"{header.kind} from {header.source} to {header.target}: {plan_sentence(move, partial=False)}")
 
 
 def apply_plan(
@@ -84,10 +84,10 @@ def apply_plan(
     """
     from seamark.moves import open_move
 
-    found = open_move(Path(plan))
+    move = open_move(Path(plan))
     given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
-    with opened(found.header.kind, given, found.header) as (source, target):
-        apply_move(found, source, target, resume, partial, active, outside, chosen_form(as_json))
+    with opened(move.header.kind, given, move.header) as (source, target):
+        apply_move(move, source, target, resume, partial, active, outside, chosen_form(as_json))
 
 
 def verify(
@@ -106,7 +106,7 @@ def verify(
     from seamark.moves import open_move
     from seamark.moves import verify as verified
 
-    found = open_move(Path(plan))
+    move = open_move(Path(plan))
     given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     seen = {"offsets": 0, "different": 0}
 
@@ -117,8 +117,8 @@ def verify(
                 seen["different"] += 1
                 yield row
 
-    with opened(found.header.kind, given, found.header) as (source, target):
-        show_verified(differences(verified(found, source, target)), chosen_form(as_json))
+    with opened(move.header.kind, given, move.header) as (source, target):
+        show_verified(differences(verified(move, source, target)), chosen_form(as_json))
     if seen["different"]:
         raise SeamarkError(f"{seen['different']} of {counted(seen['offsets'], 'offset')} not as planned")
     say(f"{counted(seen['offsets'], 'offset')} as planned on both sides")
@@ -144,15 +144,15 @@ def rollback(
     """
     from seamark.moves import Journal, MoveIncomplete, Returner, open_move
 
-    found = open_move(Path(plan))
-    if not found.journal_path.exists():
-        raise UsageError(f"{plan} was never applied: {found.journal_path.name} does not exist")
+    move = open_move(Path(plan))
+    if not move.journal_path.exists():
+        raise UsageError(f"{plan} was never applied: {move.journal_path.name} does not exist")
     given = Connections(bootstrap, config, option, zookeeper, to_bootstrap, to_config, to_option, zookeeper_config)
     with (
-        opened(found.header.kind, given, found.header) as (_, target),
-        Journal(found, now_ms=now_ms()) as journal,
+        opened(move.header.kind, given, move.header) as (_, target),
+        Journal(move, now_ms=now_ms()) as journal,
     ):
-        work = Returner(found, target, journal, now_ms, dry_run=not apply, allow_outside_log=outside)
+        work = Returner(move, target, journal, now_ms, dry_run=not apply, allow_outside_log=outside)
         _show_work(work, "rolling back", chosen_form(as_json))
     summary = work.summary
     if summary.left:

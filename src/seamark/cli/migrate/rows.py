@@ -57,10 +57,10 @@ def show_plan(plan: MoveFile, form: Form) -> None:
 def _planned(plan: MoveFile) -> Iterator[tuple[object, ...]]:
     for group in plan:
         names = group.group, group.to_group
-        for each in group.moves:
-            problem = each.problem or group.problem
-            offsets = _number(each.source), _number(each.before), _number(each.after)
-            yield *names, *each.partition, *offsets, each.repeated, each.how or None, each.note or None, problem or None
+        for move in group.moves:
+            problem = move.problem or group.problem
+            offsets = _number(move.source), _number(move.before), _number(move.after)
+            yield *names, *move.partition, *offsets, move.repeated, move.how or None, move.note or None, problem or None
         alone = group.strays if group.moves else (*([group.problem] if group.problem else []), *group.strays)
         for problem in alone:
             yield *names, *[None] * 8, problem
@@ -76,21 +76,24 @@ def plan_sentence(plan: MoveFile, *, partial: bool) -> str:
 
 
 def show_outcomes(outcomes: Iterable[GroupOutcome], form: Form) -> None:
-    rows = ((each.group, each.to_group, each.offsets, each.result, each.reason or None) for each in outcomes)
+    rows = (
+        (outcome.group, outcome.to_group, outcome.offsets, outcome.result, outcome.reason or None)
+        for outcome in outcomes
+    )
     write_rows(_OUTCOMES, rows, form)
 
 
-def show_verified(found: Iterable[Verified], form: Form) -> None:
+def show_verified(verified: Iterable[Verified], form: Form) -> None:
     rows = (
         (
-            each.group,
-            each.to_group,
-            *each.partition,
-            _number(each.source),
-            _number(each.target),
-            each.difference or None,
+            row.group,
+            row.to_group,
+            *row.partition,
+            _number(row.source),
+            _number(row.target),
+            row.difference or None,
         )
-        for each in found
+        for row in verified
     )
     write_rows(_VERIFIED, rows, form)
 

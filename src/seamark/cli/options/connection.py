@@ -56,7 +56,7 @@ def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
         raise UsageError(f"{option} {path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{option} {path}: cannot be read ({error.__class__.__name__})") from None
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     pending = ""
     lines = text.splitlines()
     for number, raw in enumerate(lines, 1):
@@ -73,5 +73,5 @@ def read_properties(path: Path, option: str = "--config") -> dict[str, str]:
         if not ends:
             raise UsageError(f"{option} {path}, line {number}: must be KEY=VALUE")
         key, value = line[: min(ends)].strip(), line[min(ends) + 1 :].strip()
-        found[key] = value.replace("\\\\", "\\")
-    return found
+        properties[key] = value.replace("\\\\", "\\")
+    return properties

@@ -43,11 +43,11 @@ def _names(ctx: typer.Context, incomplete: str, ask: Any) -> list[str]:
         config = client_config(given.get("bootstrap") or "", given.get("config") or "", given.get("option") or [])
         admin: Admin
         with Admin(config | {"default.api.timeout.ms": _PATIENCE_MS}) as admin:
-            found = ask(admin)
+            existing = ask(admin)
     except SeamarkError:
         return []
     there = given.get("names") or []
-    return sorted(name for name in found if name.startswith(incomplete) and name not in there and _is_plain(name))
+    return sorted(name for name in existing if name.startswith(incomplete) and name not in there and _is_plain(name))
 
 
 def _is_plain(name: str) -> bool:

@@ -147,28 +147,28 @@ def show(
     from seamark.plans import Standing, preview
     from seamark.plans.errors import some
 
-    found = preview(plan, state, allow_outside_log=allow_outside_log)
+    previewed = preview(plan, state, allow_outside_log=allow_outside_log)
     rows = (
         (
             row.group, *row.partition, row.before.offset if row.before else None,
             row.after.offset if row.after else None, row.delta, row.repeated, row.skipped,
             row.problem.removeprefix(f"{row.partition}: ") or None,
         )
-        for row in found.rows
+        for row in previewed.rows
     )  # fmt: skip
     write_rows(_SHOWN, rows, form)
-    problems = list(found.problems)
-    if stale := [row for row in found.rows if row.standing is Standing.STALE]:
+    problems = list(previewed.problems)
+    if stale := [row for row in previewed.rows if row.standing is Standing.STALE]:
         moved = some([f"{row.partition} of group {row.group!r}: {row.problem}" for row in stale])
         problems.append(f"the plan is stale: {moved}; make a new one")
-    if outside := [row.problem for row in found.rows if row.problem and row.standing is not Standing.STALE]:
+    if outside := [row.problem for row in previewed.rows if row.problem and row.standing is not Standing.STALE]:
         problems.append(f"{some(outside)}; {remedy}")
     for problem in problems:
         say(f"seamark: --apply would be refused: {problem}")
     if problems:
         say(f"dry run, nothing was changed{': ' if written else ''}{written}")
         raise typer.Exit(1)
-    if all(row.standing is Standing.DONE for row in found.rows):
+    if all(row.standing is Standing.DONE for row in previewed.rows):
         say("nothing to change: the offsets have the planned values")
         return
     next_steps = ", ".join(filter(None, [written or hint, "--apply makes the changes"]))
@@ -184,7 +184,7 @@ def apply_file(
 
     plan = read_plan(path)
     if made_as is not None:
-        others = {each.group for each in plan.groups} - {each.group for each in made_as.groups}
+        others = {group.group for group in plan.groups} - {group.group for group in made_as.groups}
         if plan.made_by != made_as.made_by or (others and made_as.groups):
             raise BadPlan(path, f"made by {plan.made_by!r} ({plan.why}), for another change: choose another file name")
     try:
@@ -230,15 +230,17 @@ def _undone_path(path: Path) -> Path:
     """Where the plan that takes one back is kept; a plan may be applied and taken back again."""
     name = path.name.removesuffix(".json").removesuffix(".undo")
     tries = chain([""], (f"-{number}" for number in count(2)))
-    return next(found for each in tries if not (found := path.with_name(f"{name}.undone{each}.json")).exists())
+    return next(
+        undone_path for suffix in tries if not (undone_path := path.with_name(f"{name}.undone{suffix}.json")).exists()
+    )
 
 
 def _report(applied: Applied, form: Form) -> None:
     rows = (
         (
-            each.group, *each.change.partition, each.change.before.offset if each.change.before else None,
-            each.change.after.offset if each.change.after else None, each.result, each.reason or None,
+            outcome.group, *outcome.change.partition, outcome.change.before.offset if outcome.change.before else None,
+            outcome.change.after.offset if outcome.change.after else None, outcome.result, outcome.reason or None,
         )
-        for each in applied.outcomes
+        for outcome in applied.outcomes
     )  # fmt: skip
     write_rows(_APPLIED, rows, form)

@@ -217,8 +217,8 @@ def _commit(consumer: Consumer, done: dict[TopicPartition, int]) -> dict[TopicPa
 def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str) -> dict[TopicPartition, int]:
     """Place the consumer; where each partition ends now."""
     known = _partitions_of(consumer, topic)
-    chosen = [each for each in known if not partitions or each.partition in partitions]
-    if missing := set(partitions) - {each.partition for each in known}:
+    chosen = [partition for partition in known if not partitions or partition.partition in partitions]
+    if missing := set(partitions) - {partition.partition for partition in known}:
         raise UsageError(f"topic {topic!r} has no partition {min(missing)}, only 0 to {len(known) - 1}")
     consumer.assign(chosen)
     kind, _, rest = start.partition(":")
@@ -240,10 +240,10 @@ def _start_at(consumer: Consumer, topic: str, partitions: list[int], start: str)
 
 
 def _partitions_of(consumer: Consumer, topic: str) -> tuple[TopicPartition, ...]:
-    found = consumer.partitions_for(topic)
-    if not found:
+    partitions = consumer.partitions_for(topic)
+    if not partitions:
         raise SeamarkError(f"there is no topic {topic!r}")
-    return found
+    return partitions
 
 
 def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: int) -> None:
@@ -251,10 +251,10 @@ def _seek_in_log(consumer: Consumer, partitions: list[TopicPartition], offset: i
     from seamark.plans.plan import LogRange, outside_log
 
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    for each in partitions:
-        if problem := outside_log(offset, LogRange(starts[each], ends[each])):
-            raise SeamarkError(f"{each}: {problem}; --partition N reads only some partitions")
-        consumer.seek(each, offset)
+    for partition in partitions:
+        if problem := outside_log(offset, LogRange(starts[partition], ends[partition])):
+            raise SeamarkError(f"{partition}: {problem}; --partition N reads only some partitions")
+        consumer.seek(partition, offset)
 
 
 def _polls(
@@ -278,7 +278,7 @@ def _polls(
             continue
         yield records
         if ends is not None:
-            if all(consumer.position(each) >= end for each, end in ends.items()):
+            if all(consumer.position(partition) >= end for partition, end in ends.items()):
                 return
         elif not records and not is_endless and consumer.assignment():
             return
@@ -300,9 +300,9 @@ def _text_of(record: Record, as_json: bool) -> str:
         key = "" if record.key is None else f" {shown(record.key.decode(errors='replace'))}"
         value = "(no value)" if record.value is None else shown(record.value.decode(errors="replace"))
         return f"{record.partition}:{record.offset}{key}\t{value}\n"
-    found = {
+    content = {
         "topic": record.topic, "partition": record.partition, "offset": record.offset,
         "timestamp_ms": record.timestamp_ms, "key": json_of(record.key), "value": json_of(record.value),
         "headers": [[name, json_of(value)] for name, value in record.headers],
     }  # fmt: skip
-    return readable_json(found) + "\n"
+    return readable_json(content) + "\n"

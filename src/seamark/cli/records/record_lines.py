@@ -71,14 +71,14 @@ def _plain_lines(source: Iterable[str], form: str, key_ends: str) -> Iterator[Re
 
 def _json_line(text: str, number: int) -> RecordLine:
     try:
-        found = _fields(text)
+        fields = _fields(text)
         return RecordLine(
             number,
-            _bytes_of("key", found.get("key")),
-            _bytes_of("value", found["value"]),
-            _headers(found.get("headers")),
-            _number("partition", found.get("partition"), 2**31),
-            _number("timestamp_ms", found.get("timestamp_ms"), 2**63),
+            _bytes_of("key", fields.get("key")),
+            _bytes_of("value", fields["value"]),
+            _headers(fields.get("headers")),
+            _number("partition", fields.get("partition"), 2**31),
+            _number("timestamp_ms", fields.get("timestamp_ms"), 2**63),
         )
     except UsageError as error:
         raise UsageError(f"line {number}: {error}") from None
@@ -86,50 +86,50 @@ def _json_line(text: str, number: int) -> RecordLine:
 
 def _fields(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=no_field_twice)
+        fields = json.loads(text, object_pairs_hook=no_field_twice)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise UsageError(f'must be an object such as {{"key": "k", "value": "v"}}, not {text.strip()[:40]}')
-    for name in found:
+    for name in fields:
         if name not in _FIELDS:
             raise UsageError(unknown("field", name, _FIELDS))
-    if "value" not in found:
+    if "value" not in fields:
         raise UsageError('"value" is missing; write a tombstone as "value": null')
-    return found
+    return fields
 
 
-def _bytes_of(name: str, found: Any) -> bytes | None:
-    if found is None:
+def _bytes_of(name: str, value: Any) -> bytes | None:
+    if value is None:
         return None
-    if isinstance(found, dict) and set(found) == {"base64"}:
+    if isinstance(value, dict) and set(value) == {"base64"}:
         try:
-            return base64.b64decode(found["base64"], validate=True)
+            return base64.b64decode(value["base64"], validate=True)
         except (TypeError, ValueError, binascii.Error):
-            raise UsageError(f"{name!r} is not valid base64: {found['base64']!r}") from None
+            raise UsageError(f"{name!r} is not valid base64: {value['base64']!r}") from None
     try:
-        return found.encode() if isinstance(found, str) else json.dumps(found, ensure_ascii=False).encode()
+        return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise UsageError(f"{name!r} contains an unpaired surrogate, which cannot be encoded") from None
 
 
-def _headers(found: Any) -> tuple[tuple[str, bytes | None], ...]:
-    if found is None:
+def _headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
+    if headers is None:
         return ()
-    is_pairs = isinstance(found, list) and all(isinstance(each, list) and len(each) == 2 for each in found)
-    if not is_pairs or not all(isinstance(name, str) for name, _ in found):
+    is_pairs = isinstance(headers, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in headers)
+    if not is_pairs or not all(isinstance(name, str) for name, _ in headers):
         raise UsageError(
-            f'\'headers\' must be a list of pairs such as [["name", "value"]], not {json.dumps(found)[:40]}'
+            f'\'headers\' must be a list of pairs such as [["name", "value"]], not {json.dumps(headers)[:40]}'
         )
-    return tuple((name, _bytes_of(f"headers: {name}", value)) for name, value in found)
+    return tuple((name, _bytes_of(f"headers: {name}", value)) for name, value in headers)
 
 
-def _number(name: str, found: Any, end: int) -> int | None:
-    if found is None:
+def _number(name: str, value: Any, end: int) -> int | None:
+    if value is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < end:
-        raise UsageError(f"{name!r} must be an integer >= 0 or null, got {json.dumps(found)[:40]}")
-    return found
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < end:
+        raise UsageError(f"{name!r} must be an integer >= 0 or null, got {json.dumps(value)[:40]}")
+    return value
 
 
 def _csv_lines(source: Iterable[str]) -> Iterator[RecordLine]:
@@ -155,11 +155,11 @@ def _csv_lines(source: Iterable[str]) -> Iterator[RecordLine]:
         raise UsageError(f"line {reader.line_num}: not CSV ({error})") from None
 
 
-def json_of(found: bytes | None) -> Any:
+def json_of(content: bytes | None) -> Any:
     """Bytes as they stand in JSON."""
-    if found is None:
+    if content is None:
         return None
     try:
-        return found.decode()
+        return content.decode()
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(found).decode()}
+        return {"base64": base64.b64encode(content).decode()}

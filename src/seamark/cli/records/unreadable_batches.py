@@ -42,8 +42,8 @@ class UnreadableBatches:
             f"{partition} at offset {first}"
             if behind == first + 1
             else f"{partition} from offset {first} to {behind - 1}"
-            for partition, found in sorted(self._skipped.items())
-            for first, behind in found
+            for partition, ranges in sorted(self._skipped.items())
+            for first, behind in ranges
         ]
         if stretches:
             say(f"seamark: skipped because they cannot be read: {some_of(stretches)}")

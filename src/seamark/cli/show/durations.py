@@ -19,10 +19,10 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("1h30m"), seconds_of("250ms")
     (5400.0, 0.25)
     """
-    found = _PART.findall(text)
-    if not found or "".join(number + unit for number, unit in found) != text:
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(f"{text!r} is not a duration; examples: 30s, 10m, 1h30m, 2d")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in found)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if math.isinf(seconds):
         raise UsageError(f"{text[:20]}… is too long")
     return seconds
@@ -73,9 +73,9 @@ def time_ms_of(text: str) -> int:
     (1000, 86400000)
     """
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{text!r} is not a time; example: 2026-11-15T08:00:00Z") from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return int(found.timestamp() * 1000)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -120,7 +120,7 @@ class _Layout:
     @classmethod
     def of(cls, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> _Layout:
         titles = [column.title for column in columns]
-        return cls(columns, [titles], [max(map(len, each)) for each in zip(titles, *rows, strict=True)])
+        return cls(columns, [titles], [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)])
 
     def fitting(self, available: int, rows: Sequence[Sequence[str]]) -> _Layout:
         """The same layout if it fits, else what fits best."""
@@ -141,8 +141,8 @@ class _Layout:
             return layout
         heads = _stacked([column for column, keep in zip(self.columns, kept, strict=True) if keep], kept)
         widths = [
-            max(map(len, each)) if keep else None
-            for keep, each in zip(kept, zip(*heads, *rows, strict=True), strict=True)
+            max(map(len, cells)) if keep else None
+            for keep, cells in zip(kept, zip(*heads, *rows, strict=True), strict=True)
         ]
         return _Layout(self.columns, heads, widths, _GAP_STACKED)._shrunk(available, _LEAST_STACKED)
 
@@ -182,7 +182,7 @@ def _stacked(columns: Sequence[Column], kept: Sequence[bool]) -> list[list[str]]
     shown_parts = iter([re.findall(r"[^-]+-?", column.title) or [column.title] for column in columns])
     parts = [next(shown_parts) if keep else [] for keep in kept]
     height = max(map(len, parts))
-    return [list(line) for line in zip(*([""] * (height - len(each)) + each for each in parts), strict=True)]
+    return [list(line) for line in zip(*([""] * (height - len(part)) + part for part in parts), strict=True)]
 
 
 def _shortened(text: str, width: int, column: Column) -> str:

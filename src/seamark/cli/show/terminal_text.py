@@ -27,5 +27,5 @@ def one_line(sentence: str) -> str:
     """The sentence without control characters; a name of somebody else's making may be of any length, and is cut."""
     text = readable(sentence)
     if len(text) > _MOST_WORD:
-        text = _LONG_WORD.sub(lambda found: middle_cut(found[0], _MOST_WORD), text)
+        text = _LONG_WORD.sub(lambda word: middle_cut(word[0], _MOST_WORD), text)
     return middle_cut(text, _MOST_SENTENCE)
