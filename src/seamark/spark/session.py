@@ -61,22 +61,22 @@ def find_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     if home and os.access(Path(home) / "bin" / "java", os.X_OK):
-        found = Path(home) / "bin" / "java"
+        java = Path(home) / "bin" / "java"
     elif on_path is not None:
-        found = Path(on_path)
+        java = Path(on_path)
     else:
         raise NoJava(f"{wanted}, and no java is on PATH; {remedy}")
     try:
-        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoJava(f"{wanted}, and {found} does not run ({error.__class__.__name__}); {remedy}") from None
+        raise NoJava(f"{wanted}, and {java} does not run ({error.__class__.__name__}); {remedy}") from None
     # Java answers on stderr: openjdk version "17.0.15" ..., and 8 calls itself "1.8.0_392".
     told = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if answer.returncode != 0 or told is None:
-        raise NoJava(f"{wanted}, and {found} does not report its version; {remedy}")
+        raise NoJava(f"{wanted}, and {java} does not report its version; {remedy}")
     if int(told[1]) < OLDEST_JAVA:
-        raise NoJava(f"{wanted}, and {found} is Java {told[1]}; {remedy}")
-    return found
+        raise NoJava(f"{wanted}, and {java} is Java {told[1]}; {remedy}")
+    return java
 
 
 class LocalSession:

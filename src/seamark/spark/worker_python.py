@@ -40,12 +40,12 @@ def choose_python(context: SparkContext, chosen: str) -> None:
 
 def _is_ours(chosen: str) -> bool:
     """Whether a name of Python is the one of this process, in the same environment."""
-    found = shutil.which(chosen)
-    if found is None:
+    path = shutil.which(chosen)
+    if path is None:
         return False
     # Environments share one interpreter: what tells them apart is the directory of the link to it.
-    is_same_place = Path(found).absolute().parent == Path(sys.executable).absolute().parent
-    return is_same_place and Path(found).samefile(sys.executable)
+    is_same_place = Path(path).absolute().parent == Path(sys.executable).absolute().parent
+    return is_same_place and Path(path).samefile(sys.executable)
 
 
 def _installed_lib() -> Path | None:

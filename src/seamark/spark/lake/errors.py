@@ -53,5 +53,5 @@ def translated() -> Iterator[None]:
 
 def sentence_of(text: str) -> str | None:
     """The last sentence of ours in Spark's error."""
-    found = [match[2] for line in text.splitlines() if (match := _SENTENCE.match(line.strip()))]
-    return found[-1].partition(" SQLSTATE")[0] if found else None
+    sentences = [match[2] for line in text.splitlines() if (match := _SENTENCE.match(line.strip()))]
+    return sentences[-1].partition(" SQLSTATE")[0] if sentences else None

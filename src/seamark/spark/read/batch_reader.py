@@ -40,7 +40,7 @@ class BatchReader(DataSourceReader):
         from seamark.spark.read.kafka_cluster import KafkaCluster
 
         with closing(KafkaCluster(self._options.client)) as cluster:
-            return [RangePartition(each) for each in plan(cluster, self._options)]
+            return [RangePartition(wanted) for wanted in plan(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes up a task for a query that has none.
@@ -53,14 +53,14 @@ class BatchReader(DataSourceReader):
 
 def plan(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:
     """The tasks of a batch query, as the cluster is now."""
-    found = find_topics(cluster, options.subscription)
-    require_topics(found, options.subscription)
-    if not found:
+    topics = find_topics(cluster, options.subscription)
+    require_topics(topics, options.subscription)
+    if not topics:
         raise TopicMissing(f"subscribePattern={options.subscription.pattern!r}: no topic matches")
-    begin = starting_offsets(cluster, options, found)
-    end = ending_offsets(cluster, options.ending, partitions_of(found))
+    begin = starting_offsets(cluster, options, topics)
+    end = ending_offsets(cluster, options.ending, partitions_of(topics))
     ranges = [
-        OffsetRange(partition, found[partition.topic].topic_id, begin[partition], end[partition])
-        for partition in partitions_of(found)
+        OffsetRange(partition, topics[partition.topic].topic_id, begin[partition], end[partition])
+        for partition in partitions_of(topics)
     ]
     return split(readable_ranges(ranges, cluster, options), options.min_partitions, options.max_records_per_partition)

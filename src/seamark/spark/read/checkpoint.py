@@ -97,26 +97,26 @@ class Checkpoint:
 
 def kafka_source(batch: CheckpointBatch, wanted: str | None, where: Path) -> tuple[str, SourceOffsets]:
     """The one source that is meant; BadCheckpoint if it cannot be told or is not one of Kafka."""
-    kafka = {name: each for name, each in batch.sources.items() if isinstance(each, SourceOffsets)}
+    kafka = {name: source for name, source in batch.sources.items() if isinstance(source, SourceOffsets)}
     if wanted is not None:
         if wanted not in batch.sources:
             raise BadCheckpoint(f"{where}: batch {batch.number} has no source {wanted!r}, only {_listed(batch)}")
-        found = batch.sources[wanted]
-        if isinstance(found, NotKafka):
-            raise BadCheckpoint(f"{where}: source {wanted} of batch {batch.number}: {found.reason}")
-        if found is None:
+        source = batch.sources[wanted]
+        if isinstance(source, NotKafka):
+            raise BadCheckpoint(f"{where}: source {wanted} of batch {batch.number}: {source.reason}")
+        if source is None:
             raise BadCheckpoint(f"{where}: source {wanted} has read nothing up to batch {batch.number}")
-        return wanted, found
+        return wanted, source
     if len(kafka) == 1:
         return next(iter(kafka.items()))
     if kafka:
         raise BadCheckpoint(f"{where}: batch {batch.number} has several Kafka sources, choose one: {_listed(batch)}")
-    others = [each.reason for each in batch.sources.values() if isinstance(each, NotKafka)]
+    others = [source.reason for source in batch.sources.values() if isinstance(source, NotKafka)]
     raise BadCheckpoint(f"{where}: batch {batch.number} has no Kafka source" + (f": {others[0]}" if others else ""))
 
 
 def _listed(batch: CheckpointBatch) -> str:
-    return ", ".join(f"{name} ({_of_what(each)})" for name, each in batch.sources.items())
+    return ", ".join(f"{name} ({_of_what(source)})" for name, source in batch.sources.items())
 
 
 def _of_what(source: SourceOffsets | NotKafka | None) -> str:
@@ -139,35 +139,35 @@ def _source(text: str) -> SourceOffsets | NotKafka:
 def _numbers(directory: Path) -> list[int]:
     if not directory.is_dir():
         return []
-    names = (each.name for each in directory.iterdir())
+    names = (path.name for path in directory.iterdir())
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
 def _query_id(path: Path) -> str:
     try:
-        found = json.loads(_text(path))
+        content = json.loads(_text(path))
     except (BadCheckpoint, ValueError):
         return ""
-    query_id = found.get("id") if isinstance(found, dict) else None
+    query_id = content.get("id") if isinstance(content, dict) else None
     return query_id if isinstance(query_id, str) else ""
 
 
 def _planned_ms(line: str) -> int | None:
     try:
-        found = json.loads(line)
+        content = json.loads(line)
     except ValueError:
         return None
-    moment = found.get("batchTimestampMs") if isinstance(found, dict) else None
+    moment = content.get("batchTimestampMs") if isinstance(content, dict) else None
     return moment if isinstance(moment, int) and moment > 0 else None
 
 
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            found = file.read(_MOST_BYTES + 1)
-        if len(found) > _MOST_BYTES:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
             raise BadCheckpoint(f"{path} is larger than {_MOST_BYTES >> 20} MB: no checkpoint has such files")
-        return found.decode()
+        return content.decode()
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

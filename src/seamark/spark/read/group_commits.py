@@ -80,16 +80,16 @@ class Decision(NamedTuple):
 
 
 def decide(
-    durable: SourceOffsets, found: Mapping[TopicPartition, Offset], left: Mapping[TopicPartition, Left], now_ms: int
+    durable: SourceOffsets, committed: Mapping[TopicPartition, Offset], left: Mapping[TopicPartition, Left], now_ms: int
 ) -> Decision:
-    """Which of the durable offsets to commit to a group that has ``found``."""
+    """Which of the durable offsets to commit to a group that has ``committed``."""
     due: dict[TopicPartition, int] = {}
     agreed: dict[TopicPartition, Left] = {}
     held_back: list[TopicPartition] = []
     overtaken: list[TopicPartition] = []
     conflicts: list[TopicPartition] = []
     for partition, offset in durable.next_offsets().items():
-        has, last = found.get(partition), left.get(partition)
+        has, last = committed.get(partition), left.get(partition)
         mark = Mark() if has is None else read_mark(has.metadata)
         topic_id = durable.topic_id(partition.topic)
         is_ours = bool(mark.source) and mark.source == durable.query
@@ -127,7 +127,7 @@ def read_mark(metadata: str) -> Mark:
     if not isinstance(content, dict) or content.get("by") != _WRITER:
         return Mark()
     told = [content.get(name) for name in ("source", "query", "topic")]
-    return Mark(*(each if isinstance(each, str) else "" for each in told))
+    return Mark(*(value if isinstance(value, str) else "" for value in told))
 
 
 class GroupCommits:
@@ -165,8 +165,8 @@ class GroupCommits:
         number = offsets.batch if batch is None else batch
         try:
             with self._cluster.committing_alone(self._group):
-                found = self._cluster.committed(self._group, list(offsets.partitions()), is_brief=True)
-                decision = decide(offsets, found, self._left, now_ms)
+                committed = self._cluster.committed(self._group, list(offsets.partitions()), is_brief=True)
+                decision = decide(offsets, committed, self._left, now_ms)
                 errors = self._commit(offsets, decision.due, query, number)
         except SeamarkError as error:
             return self._tell(FAILED, str(error))
@@ -177,10 +177,10 @@ class GroupCommits:
         if errors:
             return self._tell(FAILED, str(next(iter(errors.values()))))
         if decision.conflicts:
-            return self._tell(CONFLICT, self._conflict(decision.conflicts, found, offsets))
+            return self._tell(CONFLICT, self._conflict(decision.conflicts, committed, offsets))
         behind = decision.held_back if self._is_beside_source else (*decision.held_back, *decision.overtaken)
         if behind:
-            return self._tell(HELD_BACK, _held_back(behind, found, offsets))
+            return self._tell(HELD_BACK, _held_back(behind, committed, offsets))
         return self._tell(OK)
 
     def _commit(
@@ -207,14 +207,14 @@ class GroupCommits:
         return kind
 
     def _conflict(
-        self, partitions: tuple[TopicPartition, ...], found: Mapping[TopicPartition, Offset], offsets: SourceOffsets
+        self, partitions: tuple[TopicPartition, ...], committed: Mapping[TopicPartition, Offset], offsets: SourceOffsets
     ) -> str:
         first = partitions[0]
-        mark = read_mark(found[first].metadata)
+        mark = read_mark(committed[first].metadata)
         who = f"query {mark.query}" if mark.query else "another client"
         more = f", and so for {counted(len(partitions) - 1, 'more partition')}" if len(partitions) > 1 else ""
         return (
-            f"{first} of group {self._group!r} is at {found[first].offset}, committed by {who}; this query left it "
+            f"{first} of group {self._group!r} is at {committed[first].offset}, committed by {who}; this query left it "
             f"at {self._left[first].offset} and has finished {offsets.next_offsets()[first]}; "
             f"it is not committed{more}. Give each query its own groupId; "
             "this one takes the group over when it is restarted"
@@ -222,10 +222,10 @@ class GroupCommits:
 
 
 def _held_back(
-    partitions: tuple[TopicPartition, ...], found: Mapping[TopicPartition, Offset], offsets: SourceOffsets
+    partitions: tuple[TopicPartition, ...], committed: Mapping[TopicPartition, Offset], offsets: SourceOffsets
 ) -> str:
     first = partitions[0]
     return (
         f"the group is ahead of the checkpoint on {counted(len(partitions), 'partition')}, such as {first} "
-        f"({found[first].offset}, the checkpoint {offsets.next_offsets()[first]})"
+        f"({committed[first].offset}, the checkpoint {offsets.next_offsets()[first]})"
     )

@@ -39,7 +39,7 @@ class KafkaCluster(AdminSession):
 
     def __init__(self, config: ConsumerConfig) -> None:
         # What an admin client has of a consumer's settings.
-        super().__init__(**{each.name: getattr(config, each.name) for each in fields(ClientConfig)})
+        super().__init__(**{field.name: getattr(config, field.name) for field in fields(ClientConfig)})
         self._is_read_committed = config.isolation_level == "read_committed"
         self._patience = config.default_api_timeout_ms / 1000
 
@@ -70,34 +70,34 @@ class KafkaCluster(AdminSession):
         """
         from seamark.client.admin.record_times import LogPlace, record_times
 
-        places = [LogPlace(*each) for each in positions.items()]
+        places = [LogPlace(*position) for position in positions.items()]
         deadline = self._deadline(min(_TIMES_SECONDS, self._patience))
         try:
-            found = self._run(record_times(self._network, places, deadline))
+            times = self._run(record_times(self._network, places, deadline))
         except ClientError as error:
             log.debug("the age of the first unread records is not known: %s", error)
             return {}
-        return {place.partition: time_ms for place, time_ms in found.items() if time_ms is not None and time_ms >= 0}
+        return {place.partition: time_ms for place, time_ms in times.items() if time_ms is not None and time_ms >= 0}
 
     def group_state(self, group: str) -> GroupState:
         from seamark.client.admin.groups import describe_groups
 
-        found = self._run(describe_groups(self._network, [group], self._deadline(None)))
-        error = found.errors.get(group)
+        described = self._run(describe_groups(self._network, [group], self._deadline(None)))
+        error = described.errors.get(group)
         if error is not None:
             if isinstance(error, BrokerError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND:
                 return GroupState("Dead", 0, False)
             raise error
-        return GroupState(found[group].state, len(found[group].members), found[group].is_active)
+        return GroupState(described[group].state, len(described[group].members), described[group].is_active)
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition], *, is_brief: bool = False
     ) -> dict[TopicPartition, Offset]:
         """What the group has committed; ``is_brief`` waits for it no longer than for a commit."""
         deadline = self._deadline(self._commit_seconds if is_brief else None)
-        found = self._run(list_group_offsets(self._network, {group: list(partitions)}, deadline))
-        found.raise_if_failed()
-        return found[group]
+        offsets = self._run(list_group_offsets(self._network, {group: list(partitions)}, deadline))
+        offsets.raise_if_failed()
+        return offsets[group]
 
     def committing_alone(self, group: str) -> AbstractContextManager[None]:
         """Keeps other queries of this host from committing to the group meanwhile; GroupLocked if that takes long."""
@@ -131,9 +131,9 @@ class KafkaCluster(AdminSession):
         # What the connections know of leaders may be older than the partitions that are asked about.
         if any(self._network.view.partition(partition) is None for partition in specs):
             self._network.request_refresh()
-        found = await list_offsets(self._network, specs, self._deadline(None), read_committed=self._is_read_committed)
-        _raise_unless_missing(found.errors)
-        return {partition: answer.offset for partition, answer in found.items()}
+        answers = await list_offsets(self._network, specs, self._deadline(None), read_committed=self._is_read_committed)
+        _raise_unless_missing(answers.errors)
+        return {partition: answer.offset for partition, answer in answers.items()}
 
 
 def _found(topic: TopicView) -> FoundTopic:

@@ -53,8 +53,8 @@ class SourceOffsets:
         return iter(self.next_offsets())
 
     def topic_id(self, topic: str) -> str:
-        found = self.topics.get(topic)
-        return "" if found is None else found.topic_id
+        offsets = self.topics.get(topic)
+        return "" if offsets is None else offsets.topic_id
 
     def following(self, topics: Mapping[str, TopicOffsets]) -> SourceOffsets:
         """The point after one more batch."""
@@ -129,15 +129,15 @@ def _of_spark(document: dict[str, Any]) -> SourceOffsets:
 def _offsets(topic: str, entry: Any) -> dict[int, int]:
     if not isinstance(entry, dict):
         raise BadCheckpoint(f"the checkpoint's offsets of topic {topic!r} are not an object of partitions")
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for key, offset in entry.items():
         is_partition = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= 10
         if not is_partition or not _is_whole(offset, 0):
             raise BadCheckpoint(
                 f"the checkpoint has {_short(offset)} as offset of partition {_short(key)} of {topic!r}"
             )
-        found[int(key)] = offset
-    return found
+        offsets[int(key)] = offset
+    return offsets
 
 
 def _is_whole(number: Any, least: int) -> bool:

@@ -240,13 +240,13 @@ def _ending(take: _Taker) -> Point:
 
 def partitions_object(option: str, text: str) -> dict[str, list[int]]:
     """``{"topic": [0, 1]}`` of the option assign."""
-    found = _object(option, text)
-    for topic, indexes in found.items():
+    content = _object(option, text)
+    for topic, indexes in content.items():
         if not isinstance(indexes, list) or not indexes or not all(_is_number(index, 0) for index in indexes):
             raise ConfigError(option, text, f'{topic!r} needs a list of partition numbers: {{"{topic}": [0, 1]}}')
-    if not found:
+    if not content:
         raise ConfigError(option, text, "contains no partition")
-    return {topic: sorted(set(indexes)) for topic, indexes in found.items()}
+    return {topic: sorted(set(indexes)) for topic, indexes in content.items()}
 
 
 def offsets_point(option: str, text: str, words: tuple[Word, ...], *, forbidden: int) -> Point:
@@ -279,7 +279,7 @@ def time_point(option: str, text: str, *, or_latest: bool) -> AtTimes:
 
 
 def _numbers(option: str, text: str, *, least: int) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
+    numbers: dict[TopicPartition, int] = {}
     for topic, entries in _object(option, text).items():
         if not isinstance(entries, dict):
             raise ConfigError(option, text, f'{topic!r} needs an object of partitions: {{"{topic}": {{"0": 5}}}}')
@@ -288,20 +288,20 @@ def _numbers(option: str, text: str, *, least: int) -> dict[TopicPartition, int]
                 raise ConfigError(option, text, f"{key!r} of {topic!r} is not a partition number")
             if not _is_number(number, least):
                 raise ConfigError(option, text, f"partition {key} of {topic!r} must have a number, got {number!r}")
-            found[TopicPartition(topic, int(key))] = number
-    if not found:
+            numbers[TopicPartition(topic, int(key))] = number
+    if not numbers:
         raise ConfigError(option, text, "contains no partition")
-    return found
+    return numbers
 
 
 def _object(option: str, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise ConfigError(option, text, f"is not JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigError(option, text, "is not a JSON object of topics")
-    return found
+    return content
 
 
 def _is_number(value: Any, least: int) -> bool:
@@ -336,11 +336,11 @@ def _size(name: str, text: str) -> int:
 
 
 def _delay(name: str, text: str) -> int:
-    found = re.fullmatch(r"\s*(\d{1,12})\s*([a-z]+)?\s*", text.lower())
-    unit = None if found is None else _DELAY_UNITS_MS.get(found[2] or "ms")
-    if found is None or unit is None:
+    match = re.fullmatch(r"\s*(\d{1,12})\s*([a-z]+)?\s*", text.lower())
+    unit = None if match is None else _DELAY_UNITS_MS.get(match[2] or "ms")
+    if match is None or unit is None:
         raise ConfigError(name, text, f"must be a number with one of the units {', '.join(_DELAY_UNITS_MS)}")
-    return int(found[1]) * unit
+    return int(match[1]) * unit
 
 
 def _one_of(*words: str) -> Callable[[str, str], str]:

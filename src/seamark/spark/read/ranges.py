@@ -40,11 +40,11 @@ def split(
     >>> [(part.begin, part.end) for part in split([OffsetRange(tp, "", 0, 10)], min_parts=3)]
     [(0, 3), (3, 6), (6, 10)]
     """
-    wanted = [each for each in ranges if each.size > 0]
-    parts = [1 if max_records is None else -(-each.size // max_records) for each in wanted]
+    wanted = [offset_range for offset_range in ranges if offset_range.size > 0]
+    parts = [1 if max_records is None else -(-offset_range.size // max_records) for offset_range in wanted]
     missing = 0 if min_parts is None else min_parts - sum(parts)
     # The next cut always goes to the range whose parts are largest.
-    largest = [(-each.size / parts[place], place) for place, each in enumerate(wanted)]
+    largest = [(-offset_range.size / parts[place], place) for place, offset_range in enumerate(wanted)]
     heapq.heapify(largest)
     while missing > 0 and largest:
         _, place = heapq.heappop(largest)
@@ -53,4 +53,4 @@ def split(
         parts[place] += 1
         missing -= 1
         heapq.heappush(largest, (-wanted[place].size / parts[place], place))
-    return [part for each, count in zip(wanted, parts, strict=True) for part in each.cut(count)]
+    return [part for offset_range, count in zip(wanted, parts, strict=True) for part in offset_range.cut(count)]

@@ -23,8 +23,8 @@ def find_topics(
     cluster: Cluster, subscription: Subscription, among: Collection[str] | None = None
 ) -> dict[str, FoundTopic]:
     """The query's topics that exist now, with the partitions it reads of them; ``among`` these names, if given."""
-    found = cluster.topics(subscription.names if among is None else sorted(among))
-    topics = {name: topic for name, topic in found.items() if subscription.includes(name)}
+    existing = cluster.topics(subscription.names if among is None else sorted(among))
+    topics = {name: topic for name, topic in existing.items() if subscription.includes(name)}
     if subscription.partitions is None:
         return topics
     return {
@@ -35,33 +35,33 @@ def find_topics(
     }
 
 
-def require_topics(found: Mapping[str, FoundTopic], subscription: Subscription) -> None:
+def require_topics(topics: Mapping[str, FoundTopic], subscription: Subscription) -> None:
     """Refuse to start without what the query names; a pattern may match nothing yet."""
     for name in subscription.names or ():
-        if name not in found:
+        if name not in topics:
             raise TopicMissing(f"topic {name!r} does not exist")
     for name, indexes in (subscription.partitions or {}).items():
-        missing = sorted(set(indexes) - set(found[name].partitions))
+        missing = sorted(set(indexes) - set(topics[name].partitions))
         if missing:
             raise TopicMissing(f"assign: topic {name!r} has no partition {missing[0]}")
 
 
-def partitions_of(found: Mapping[str, FoundTopic]) -> list[TopicPartition]:
-    return [TopicPartition(name, index) for name in sorted(found) for index in found[name].partitions]
+def partitions_of(topics: Mapping[str, FoundTopic]) -> list[TopicPartition]:
+    return [TopicPartition(name, index) for name in sorted(topics) for index in topics[name].partitions]
 
 
 def starting_offsets(
-    cluster: Cluster, options: ReadOptions, found: Mapping[str, FoundTopic]
+    cluster: Cluster, options: ReadOptions, topics: Mapping[str, FoundTopic]
 ) -> dict[TopicPartition, int]:
     """Where each partition begins."""
-    partitions = partitions_of(found)
+    partitions = partitions_of(topics)
     point = options.starting
     if isinstance(point, AtOffsets):
         return _explicit(cluster, point, partitions)
     if isinstance(point, AtTimes):
         return _at_times(cluster, point, partitions)
     if point.word == "group":
-        return _at_group(cluster, options, found)
+        return _at_group(cluster, options, topics)
     return cluster.log_starts(partitions) if point.word == "earliest" else cluster.log_ends(partitions)
 
 
@@ -93,8 +93,8 @@ def _explicit(cluster: Cluster, point: AtOffsets, partitions: Collection[TopicPa
 def _at_times(cluster: Cluster, point: AtTimes, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     times = dict.fromkeys(partitions, point.every_ms) if point.every_ms is not None else point.times_ms
     _check_named(point.option, times, partitions)
-    found = cluster.offsets_at({partition: times[partition] or 0 for partition in partitions})
-    none_found = [partition for partition in partitions if found[partition] is None]
+    offsets = cluster.offsets_at({partition: times[partition] or 0 for partition in partitions})
+    none_found = [partition for partition in partitions if offsets[partition] is None]
     if none_found and not point.or_latest:
         raise ConfigError(
             point.option,
@@ -104,14 +104,14 @@ def _at_times(cluster: Cluster, point: AtTimes, partitions: Collection[TopicPart
     ends = cluster.log_ends(none_found)
     resolved: dict[TopicPartition, int] = {}
     for partition in partitions:
-        offset = found[partition]
+        offset = offsets[partition]
         resolved[partition] = ends[partition] if offset is None else offset
     return resolved
 
 
-def _at_group(cluster: Cluster, options: ReadOptions, found: Mapping[str, FoundTopic]) -> dict[TopicPartition, int]:
+def _at_group(cluster: Cluster, options: ReadOptions, topics: Mapping[str, FoundTopic]) -> dict[TopicPartition, int]:
     assert options.group is not None
-    partitions = partitions_of(found)
+    partitions = partitions_of(topics)
     committed = cluster.committed(options.group, partitions)
     starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
     resolved: dict[TopicPartition, int] = {}
@@ -119,7 +119,7 @@ def _at_group(cluster: Cluster, options: ReadOptions, found: Mapping[str, FoundT
         offset = committed.get(partition)
         if offset is not None:
             topic_id = read_mark(offset.metadata).topic_id
-            if topic_id and topic_id != found[partition.topic].topic_id:
+            if topic_id and topic_id != topics[partition.topic].topic_id:
                 problem = f"the group's offset {offset.offset} of {partition} belongs to a topic that was deleted since"
             elif not starts[partition] <= offset.offset <= ends[partition]:
                 held = f"holds offsets from {starts[partition]} up to {ends[partition]}"

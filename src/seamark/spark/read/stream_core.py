@@ -81,11 +81,11 @@ class StreamCore:
         """Where a query without a checkpoint begins. Asked twice by Spark, answered once."""
         if self._initial is None:
             self._start()
-            found = find_topics(self._cluster, self._options.subscription)
-            require_topics(found, self._options.subscription)
-            begin = starting_offsets(self._cluster, self._options, found)
+            existing = find_topics(self._cluster, self._options.subscription)
+            require_topics(existing, self._options.subscription)
+            begin = starting_offsets(self._cluster, self._options, existing)
             topics = {}
-            for name, topic in found.items():
+            for name, topic in existing.items():
                 offsets = {index: begin[TopicPartition(name, index)] for index in topic.partitions}
                 topics[name] = TopicOffsets(topic.topic_id, offsets, dict(offsets))
             self._initial = SourceOffsets(topics, self._new_id(), -1, self._options.group, is_initial=True)
@@ -112,7 +112,9 @@ class StreamCore:
         heads = self._settled_heads(begin, is_changed=merger.is_changed)
         lost = ends_that_went_back(begin, heads, self._options)
         if self._target is not None:
-            heads = {each: min(end, self._target.get(each, begin[each])) for each, end in heads.items()}
+            heads = {
+                partition: min(end, self._target.get(partition, begin[partition])) for partition, end in heads.items()
+            }
         count = sum(waiting(begin, heads).values())
         reached = begin | at_most(max_rows, begin, heads) | lost
         is_new = merger.is_changed or start.is_initial or bool(lost)
@@ -227,7 +229,7 @@ class StreamCore:
         self._looked_ms = self._clock()
 
     def _settled_heads(self, begin: Mapping[TopicPartition, int], *, is_changed: bool) -> dict[TopicPartition, int]:
-        missing = [each for each in begin if each not in self._ends]
+        missing = [partition for partition in begin if partition not in self._ends]
         if missing or is_changed:
             self._look()
         for _ in range(_SETTLE_TIMES):

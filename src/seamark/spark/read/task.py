@@ -111,9 +111,9 @@ def _log_start(partition: TopicPartition, options: ReadOptions) -> int | None:
 
 
 def _check_identity(network: NetworkClient, wanted: OffsetRange) -> None:
-    found = network.view.topic_id(wanted.partition.topic)
-    if wanted.topic_id and any(found) and found.hex() != wanted.topic_id:
-        raise TopicRecreated(wanted.partition.topic, wanted.topic_id, found.hex())
+    topic_id = network.view.topic_id(wanted.partition.topic)
+    if wanted.topic_id and any(topic_id) and topic_id.hex() != wanted.topic_id:
+        raise TopicRecreated(wanted.partition.topic, wanted.topic_id, topic_id.hex())
 
 
 def _check_decoder() -> None:

@@ -36,12 +36,14 @@ def check_belongs(offsets: SourceOffsets, subscription: Subscription) -> None:
         raise BadCheckpoint(f"the checkpoint is of {has}, but the query reads {wants}; use a separate checkpoint")
 
 
-def merged(offsets: SourceOffsets, found: Mapping[str, FoundTopic], cluster: Cluster, options: ReadOptions) -> Merged:
+def merged(
+    offsets: SourceOffsets, existing: Mapping[str, FoundTopic], cluster: Cluster, options: ReadOptions
+) -> Merged:
     """The query's offsets over the topics as they are now."""
     topics: dict[str, TopicOffsets] = {}
     is_changed = False
     for name, topic in offsets.topics.items():
-        now = found.get(name)
+        now = existing.get(name)
         if now is None:
             _lost(options, f"topic {name!r} no longer exists, and its unread records are lost")
             is_changed = True
@@ -62,8 +64,8 @@ def merged(offsets: SourceOffsets, found: Mapping[str, FoundTopic], cluster: Clu
             topic_id = now.topic_id or topic.topic_id
             topics[name] = TopicOffsets(topic_id, kept | dict(added), first | dict(added))
             is_changed = is_changed or bool(gone or added or topic_id != topic.topic_id)
-    for name in sorted(set(found) - set(offsets.topics)):
-        topics[name] = _from_log_start(name, found[name], cluster)
+    for name in sorted(set(existing) - set(offsets.topics)):
+        topics[name] = _from_log_start(name, existing[name], cluster)
         is_changed = True
     return Merged(topics, is_changed)
 
@@ -72,7 +74,9 @@ def ends_that_went_back(
     begin: Mapping[TopicPartition, int], heads: Mapping[TopicPartition, int], options: ReadOptions
 ) -> dict[TopicPartition, int]:
     """Partitions whose log ends before what was read of it: an unclean election cut it."""
-    shorter = {each: heads[each] for each, offset in begin.items() if heads.get(each, offset) < offset}
+    shorter = {
+        partition: heads[partition] for partition, offset in begin.items() if heads.get(partition, offset) < offset
+    }
     for partition, head in sorted(shorter.items()):
         _lost(
             options,
@@ -83,29 +87,29 @@ def ends_that_went_back(
 
 def readable_ranges(ranges: Sequence[OffsetRange], cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:
     """The ranges as far as the logs still hold them, checked before any task starts."""
-    wanted = [each for each in ranges if each.size > 0]
-    found = find_topics(cluster, options.subscription, {each.partition.topic for each in wanted}) if wanted else {}
+    wanted = [asked for asked in ranges if asked.size > 0]
+    topics = find_topics(cluster, options.subscription, {asked.partition.topic for asked in wanted}) if wanted else {}
     starts = cluster.log_starts(
-        [each.partition for each in wanted if each.partition.partition in _indexes(found, each.partition.topic)]
+        [asked.partition for asked in wanted if asked.partition.partition in _indexes(topics, asked.partition.topic)]
     )
     readable = []
-    for each in wanted:
-        topic = found.get(each.partition.topic)
-        if topic is None or each.partition not in starts:
-            _lost(options, f"{each.partition} no longer exists, and its offsets {each.begin} to {each.end} are lost")
+    for asked in wanted:
+        topic = topics.get(asked.partition.topic)
+        if topic is None or asked.partition not in starts:
+            _lost(options, f"{asked.partition} no longer exists, and its offsets {asked.begin} to {asked.end} are lost")
             continue
-        if each.topic_id and topic.topic_id and each.topic_id != topic.topic_id:
-            _recreated(options, each.partition.topic, each.topic_id, topic.topic_id)
+        if asked.topic_id and topic.topic_id and asked.topic_id != topic.topic_id:
+            _recreated(options, asked.partition.topic, asked.topic_id, topic.topic_id)
             continue
-        if starts[each.partition] > each.begin:
-            gone = min(starts[each.partition], each.end)
-            _lost(options, f"offsets {each.begin} to {gone} of {each.partition} were deleted before they were read")
-        readable.append(each._replace(begin=max(each.begin, starts[each.partition])))
-    return [each for each in readable if each.size > 0]
+        if starts[asked.partition] > asked.begin:
+            gone = min(starts[asked.partition], asked.end)
+            _lost(options, f"offsets {asked.begin} to {gone} of {asked.partition} were deleted before they were read")
+        readable.append(asked._replace(begin=max(asked.begin, starts[asked.partition])))
+    return [asked for asked in readable if asked.size > 0]
 
 
-def _indexes(found: Mapping[str, FoundTopic], topic: str) -> tuple[int, ...]:
-    return found[topic].partitions if topic in found else ()
+def _indexes(topics: Mapping[str, FoundTopic], topic: str) -> tuple[int, ...]:
+    return topics[topic].partitions if topic in topics else ()
 
 
 def _from_log_start(name: str, topic: FoundTopic, cluster: Cluster) -> TopicOffsets:
@@ -115,11 +119,11 @@ def _from_log_start(name: str, topic: FoundTopic, cluster: Cluster) -> TopicOffs
     return TopicOffsets(topic.topic_id, offsets, dict(offsets))
 
 
-def _recreated(options: ReadOptions, topic: str, known: str, found: str) -> None:
-    error = TopicRecreated(topic, known, found)
+def _recreated(options: ReadOptions, topic: str, known: str, new: str) -> None:
+    error = TopicRecreated(topic, known, new)
     if options.on_topic_recreated == "fail":
         raise error
-    log.warning("topic %r was deleted and recreated (id %s became %s): reading the new one", topic, known, found)
+    log.warning("topic %r was deleted and recreated (id %s became %s): reading the new one", topic, known, new)
 
 
 def _lost(options: ReadOptions, what: str) -> None:

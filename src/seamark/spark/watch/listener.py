@@ -81,9 +81,9 @@ class ProgressListener(StreamingQueryListener):
     def _progressed(self, progress: Any) -> None:
         query = progress.name or str(progress.id)
         sources = [
-            found
-            for each in progress.sources
-            if (found := source_progress(each.endOffset, each.latestOffset, each.numInputRows)) is not None
+            made
+            for source in progress.sources
+            if (made := source_progress(source.endOffset, source.latestOffset, source.numInputRows)) is not None
         ]
         if not sources:
             return

@@ -74,10 +74,10 @@ def source_progress(end_offset: Any, latest_offset: Any, rows: int) -> SourcePro
 
 def _object(text: Any) -> dict[str, Any] | None:
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        content = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def batch_line(query: str, batch: int, source: SourceProgress) -> str:
@@ -103,7 +103,7 @@ class LagMetrics:
         self._queries = {**self._queries, query_id: (name, batch, sources)}
 
     def ended(self, query_id: str) -> None:
-        self._queries = {each: kept for each, kept in self._queries.items() if each != query_id}
+        self._queries = {other_id: kept for other_id, kept in self._queries.items() if other_id != query_id}
 
     def text(self) -> str:
         families = {name: Family(name, "gauge", told) for name, told in _METRICS.items()}

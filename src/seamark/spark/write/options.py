@@ -90,7 +90,7 @@ def _check_name(name: str) -> None:
         return
     if name in _REFUSED:
         raise ConfigError(name, HIDDEN, f"not supported: {_REFUSED[name]}")
-    proper = {each.lower(): each for each in READ_OPTIONS}.get(name)
+    proper = {option.lower(): option for option in READ_OPTIONS}.get(name)
     if proper is not None:
         raise ConfigError(proper, HIDDEN, "is an option for reading, not for writing")
     hint = did_you_mean(name, [*TAKEN, "kafka.bootstrap.servers", "checkpointLocation"])

@@ -114,14 +114,14 @@ class RowSender:
         return deliveries
 
     def _settle(self, sent: list[Sent]) -> None:
-        for each in sent:
-            error = each.exception(self._patience)
+        for delivery in sent:
+            error = delivery.exception(self._patience)
             if error is not None:
                 raise error
 
 
 def _is_done(sent: list[Sent]) -> bool:
-    return all(each.done() for each in sent)
+    return all(delivery.done() for delivery in sent)
 
 
 def _present(columns: dict[str, Any], name: str) -> Any:
@@ -138,8 +138,8 @@ def _bytes(column: Any) -> list[Any]:
         column = column.cast(pa.binary())
     elif pa.types.is_large_string(column.type):
         column = column.cast(pa.large_binary())
-    found: list[Any] = column.to_pylist()
-    return found
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _headers(pairs: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | tuple[()]:

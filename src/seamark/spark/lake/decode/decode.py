@@ -73,22 +73,22 @@ def rejects(columns: OffsetsColumns, records: Records, partition: int) -> tuple[
 
 def newer(columns: OffsetsColumns, records: Records, partition: int) -> dict[str, tuple[pa.Table, Any]]:
     """Rows of ``modern_groups``, ``raw_records`` and ``rejects`` from records of the newer protocols."""
-    found: dict[str, list[dict[str, Any]]] = {"modern_groups": [], "raw_records": [], "rejects": []}
-    rows: dict[str, list[int]] = {table: [] for table in found}
-    for each in columns.newer.to_pylist():
-        key, value = each["key"], each["value"]
+    told_by_table: dict[str, list[dict[str, Any]]] = {"modern_groups": [], "raw_records": [], "rejects": []}
+    rows: dict[str, list[int]] = {table: [] for table in told_by_table}
+    for record in columns.newer.to_pylist():
+        key, value = record["key"], record["value"]
         if not is_modern(key):
-            table, told = "raw_records", {"kind": each["name"], "key": key, "value": value}
+            table, told = "raw_records", {"kind": record["name"], "key": key, "value": value}
         else:
             decoded = decode_modern(key, value)
             if isinstance(decoded, str):
-                table, told = "rejects", {"reason": f"{each['name']}: {decoded}", "key": key, "value": value}
+                table, told = "rejects", {"reason": f"{record['name']}: {decoded}", "key": key, "value": value}
             else:
-                table, told = "modern_groups", {"kind": each["name"], "tombstone": value is None, **decoded._asdict()}
-        found[table].append(told)
-        rows[table].append(each["row"])
+                table, told = "modern_groups", {"kind": record["name"], "tombstone": value is None, **decoded._asdict()}
+        told_by_table[table].append(told)
+        rows[table].append(record["row"])
     made = {}
-    for table, told_rows in found.items():
+    for table, told_rows in told_by_table.items():
         where = np.asarray(rows[table], np.int64)
         told_table = pa.Table.from_pylist(told_rows, schema=_without_place(table))
         placed = place(where, records, partition)
@@ -110,12 +110,12 @@ def done_ahead_column(metadata: pa.Array, offsets: Any) -> pa.Array:
     ends: list[int] = []
     for row, text in zip(rows.tolist(), metadata.take(pa.array(rows)).to_pylist(), strict=True):
         offset = int(offsets[row])
-        found = done_ahead.decode(text, offset) if offset >= 0 else None
-        if found is not None:
+        decoded = done_ahead.decode(text, offset) if offset >= 0 else None
+        if decoded is not None:
             is_null[row] = False
-            counts[row] = len(found.ranges)
-            starts.extend(start for start, _ in found.ranges)
-            ends.extend(end for _, end in found.ranges)
+            counts[row] = len(decoded.ranges)
+            starts.extend(start for start, _ in decoded.ranges)
+            ends.extend(end for _, end in decoded.ranges)
     if is_null.all():
         return pa.nulls(len(metadata), _DONE_AHEAD)
     flat = pa.StructArray.from_arrays(
@@ -126,7 +126,7 @@ def done_ahead_column(metadata: pa.Array, offsets: Any) -> pa.Array:
 
 
 def _without_place(table: str) -> pa.Schema:
-    return pa.schema([each for each in file_schema(table) if each.name not in place_names()])
+    return pa.schema([field for field in file_schema(table) if field.name not in place_names()])
 
 
 def place_names() -> tuple[str, ...]:

@@ -148,14 +148,14 @@ def decode_modern(key: bytes, value: bytes | None) -> ModernRecord | str:
 
 
 def _plain(struct: Struct) -> dict[str, Any]:
-    return {each.name: _json(getattr(struct, each.name), each.kind) for each in struct.fields}
+    return {declared.name: _json(getattr(struct, declared.name), declared.kind) for declared in struct.fields}
 
 
 def _json(value: Any, kind: Any) -> Any:
     if isinstance(value, Struct):
         return _plain(value)
     if isinstance(value, list | tuple):
-        return [_json(each, kind.element) for each in value]
+        return [_json(item, kind.element) for item in value]
     if isinstance(value, bytes | memoryview):
         is_id = isinstance(kind, Fixed)
         return str(uuids.UUID(bytes=bytes(value))) if is_id else bytes(value).hex()

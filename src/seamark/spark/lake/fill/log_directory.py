@@ -63,7 +63,7 @@ class DirectoryTask:
                     continue
                 records, end = piece
                 if end > start:
-                    yield from (each._replace(offset=at) for each in damaged)
+                    yield from (batch._replace(offset=at) for batch in damaged)
                     if records is not None:
                         yield records
                     at = end
@@ -74,19 +74,19 @@ def directory_tasks(directory: Path, published: Manifest) -> list[DirectoryTask]
     """A task per partition of the offsets topic that is found in the directory or is the directory."""
     if not directory.is_dir():
         raise LakeError(f"{directory} is not a directory with copied logs of {TOPIC}")
-    found: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for path in [directory, *sorted(directory.glob(f"{TOPIC}-*")), *sorted(directory.glob(f"*/{TOPIC}-*"))]:
         match = _PARTITION.fullmatch(path.name)
         if match and path.is_dir():
             number = int(match[1])
-            if number in found:
-                raise LakeError(f"{found[number]} and {path} both contain partition {number} of {TOPIC}: keep only one")
-            found[number] = path
-    if not found:
+            if number in paths:
+                raise LakeError(f"{paths[number]} and {path} both contain partition {number} of {TOPIC}: keep only one")
+            paths[number] = path
+    if not paths:
         raise LakeError(f"{directory} contains no logs of {TOPIC}: no directory such as {TOPIC}-0")
     tasks = []
-    for number, path in sorted(found.items()):
-        segments = tuple(str(each) for each in sorted(path.iterdir()) if _SEGMENT.fullmatch(each.name))
+    for number, path in sorted(paths.items()):
+        segments = tuple(str(file) for file in sorted(path.iterdir()) if _SEGMENT.fullmatch(file.name))
         if segments:
             tasks.append(DirectoryTask(number, before_of(published, number), segments))
     return tasks

@@ -61,20 +61,20 @@ def asking(options: ReadOptions) -> Iterator[Cluster]:
 
 def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[str | None, list[TopicTask]]:
     """The topic's id, and a task per partition that has something new; none while nobody has committed yet."""
-    found = cluster.topics([TOPIC]).get(TOPIC)
-    if found is None:
+    topic = cluster.topics([TOPIC]).get(TOPIC)
+    if topic is None:
         if published.covered:
             raise LakeError(
                 f"the cluster has no topic {TOPIC}, but the lake has records of it: is this another cluster?"
             )
         log.warning("%s does not exist yet: nothing has been committed on this cluster", TOPIC)
         return published.topic_id, []
-    if published.topic_id and found.topic_id and found.topic_id != published.topic_id:
+    if published.topic_id and topic.topic_id and topic.topic_id != published.topic_id:
         raise LakeError(
-            f"{TOPIC} was recreated (id {published.topic_id} became {found.topic_id}): its offsets do not match "
+            f"{TOPIC} was recreated (id {published.topic_id} became {topic.topic_id}): its offsets do not match "
             "the lake's history; use a new lake in another directory"
         )
-    partitions = [TopicPartition(TOPIC, number) for number in found.partitions]
+    partitions = [TopicPartition(TOPIC, number) for number in topic.partitions]
     starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
     tasks = []
     for partition in partitions:
@@ -86,11 +86,11 @@ def plan(cluster: Cluster, options: ReadOptions, published: Manifest) -> tuple[s
                 "it is another cluster, or records were lost"
             )
         if begin < ends[partition]:
-            wanted = OffsetRange(partition, found.topic_id, begin, ends[partition])
+            wanted = OffsetRange(partition, topic.topic_id, begin, ends[partition])
             tasks.append(TopicTask(partition.partition, before_of(published, partition.partition), wanted, options))
     # The longest first: what is left at the end then is short.
     tasks.sort(key=lambda task: task.wanted.size, reverse=True)
-    return found.topic_id or published.topic_id, tasks
+    return topic.topic_id or published.topic_id, tasks
 
 
 def before_of(published: Manifest, partition: int) -> Before:

@@ -94,10 +94,10 @@ def rejects_told(root: Path, files: Iterable[File]) -> str:
     first: tuple[int, int] | None = None
     for file in files:
         rows = pq.ParquetFile(root / file.path).read(columns=["offsets_partition", "offsets_offset", "reason"])
-        for each in rows.column("reason").value_counts().to_pylist():
+        for row in rows.column("reason").value_counts().to_pylist():
             # Reasons have numbers out of the record in them: there may be as many as there are records.
-            kind = each["values"] if each["values"] in kinds or len(kinds) < _REJECTED_KINDS else "others"
-            kinds[kind] += each["counts"]
+            kind = row["values"] if row["values"] in kinds or len(kinds) < _REJECTED_KINDS else "others"
+            kinds[kind] += row["counts"]
         least = rows.sort_by([("offsets_partition", "ascending"), ("offsets_offset", "ascending")]).slice(0, 1)
         [place] = zip(*(least.column(name).to_pylist() for name in least.column_names[:2]), strict=True)
         first = place if first is None else min(first, place)

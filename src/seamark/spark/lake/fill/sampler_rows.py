@@ -56,30 +56,32 @@ def write_look(root: str, config: Mapping[str, Any], kept: tuple[str, ...] | Non
             for partition, at in offsets.items()
             if at.offset >= 0
         ]
-        known = {(each.group, each.partition) for each in standings}
+        known = {(standing.group, standing.partition) for standing in standings}
         standings += [
             GroupOffset(group, partition, None, -1, "")
             for group, description in described.items()
             if group in committed
-            for partition in sorted({each for member in description.members for each in member.assignment})
+            for partition in sorted({assigned for member in description.members for assigned in member.assignment})
             if (group, partition) not in known
         ]
         now_ms = round(time.time() * 1000)
-        logs, unreadable = read_logs(admin, sorted({each.partition for each in standings}))
+        logs, unreadable = read_logs(admin, sorted({standing.partition for standing in standings}))
         ages = _ages(admin, standings, logs, now_ms)
     files = LakeFiles(root)
     states = [
         {
-            "group": group, "type": each.type, "state": each.state, "protocol": each.assignor,
-            "members": len(each.members), "coordinator": each.coordinator.id,
+            "group": group, "type": description.type, "state": description.state, "protocol": description.assignor,
+            "members": len(description.members), "coordinator": description.coordinator.id,
         }
-        for group, each in described.items()
+        for group, description in described.items()
     ]  # fmt: skip
     ends = [
-        {"topic": each.topic, "partition": each.partition, "log_start": log.log_start, "log_end": log.log_end}
-        for each, log in logs.items()
+        {"topic": partition.topic, "partition": partition.partition, "log_start": log.log_start, "log_end": log.log_end}
+        for partition, log in logs.items()
     ]
-    lags = [_lag_row(each, logs.get(each.partition), ages.get(each.partition, {})) for each in standings]
+    lags = [
+        _lag_row(standing, logs.get(standing.partition), ages.get(standing.partition, {})) for standing in standings
+    ]
     for table, rows in (("group_states", states), ("log_ends", ends), ("lag", lags)):
         _add(files, table, rows, now_ms)
     if kept is not None:
@@ -94,18 +96,18 @@ def _ages(
 ) -> dict[TopicPartition, dict[int, TimeLag]]:
     """How old the records are at which groups stand; groups at the same offset are asked for once."""
     positions: dict[TopicPartition, set[int]] = {}
-    for each in standings:
-        log = logs.get(each.partition)
-        if log is not None and each.offset is not None and each.offset <= log.log_end:
-            positions.setdefault(each.partition, set()).add(max(each.offset, log.log_start))
+    for standing in standings:
+        log = logs.get(standing.partition)
+        if log is not None and standing.offset is not None and standing.offset <= log.log_end:
+            positions.setdefault(standing.partition, set()).add(max(standing.offset, log.log_start))
 
     def read(places: Sequence[tuple[TopicPartition, int]]) -> dict[tuple[TopicPartition, int], int | None]:
         try:
-            found = admin.record_times((LogPlace(*each) for each in places), timeout=_READ_TIMEOUT_S)
+            times = admin.record_times((LogPlace(*place) for place in places), timeout=_READ_TIMEOUT_S)
         except ClientError:
             # Then all ages are lower bounds, and ``method`` says so.
             return {}
-        return {(place.partition, place.offset): at_ms for place, at_ms in found.items()}
+        return {(place.partition, place.offset): at_ms for place, at_ms in times.items()}
 
     places = {partition: Places(some, logs[partition].log_end) for partition, some in positions.items()}
     return ages_at(places, now_ms, read=read, ask=admin.list_offsets, most_reads=_MOST_READS)
@@ -127,7 +129,7 @@ def _lag_row(standing: GroupOffset, log: LogRange | None, ages: Mapping[int, Tim
 
 def _add(files: LakeFiles, table: str, rows: list[dict[str, Any]], now_ms: int) -> None:
     schema = file_schema(table)
-    made = pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if each.name != "time"]))
+    made = pa.Table.from_pylist(rows, schema=pa.schema([field for field in schema if field.name != "time"]))
     stamped = made.add_column(0, "time", pa.repeat(pa.scalar(now_ms, pa.int64()), len(rows)).cast(_UNIT))
     files.add(table, stamped.select(schema.names), [now_ms] * len(rows))
 
@@ -145,16 +147,16 @@ def _add_commits(
             before[row["group"], row["topic"], row["partition"]] = (row["offset"], row["commit_ms"])
     rows, state = [], []
     here = set()
-    for each in standings:
-        if each.offset is None:
+    for standing in standings:
+        if standing.offset is None:
             continue
-        key = (each.group, each.partition.topic, each.partition.partition)
+        key = (standing.group, standing.partition.topic, standing.partition.partition)
         here.add(key)
         offset, since_ms = before.get(key, (None, None))
-        if offset != each.offset:
-            rows.append(_commit_row(key, each, offset, since_ms, now_ms))
+        if offset != standing.offset:
+            rows.append(_commit_row(key, standing, offset, since_ms, now_ms))
             since_ms = now_ms
-        state.append(_state_row(key, each.offset, since_ms))
+        state.append(_state_row(key, standing.offset, since_ms))
     for key, (offset, since_ms) in before.items():
         if key[0] in unread:
             here.add(key)
@@ -162,7 +164,7 @@ def _add_commits(
     gone = GroupOffset("", TopicPartition("", 0), None, -1, "")
     rows += [_commit_row(key, gone, before[key][0], before[key][1], now_ms) for key in sorted(set(before) - here)]
     schema = file_schema("commits")
-    made = pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if each.name != "done_ahead"]))
+    made = pa.Table.from_pylist(rows, schema=pa.schema([field for field in schema if field.name != "done_ahead"]))
     if rows:
         offsets = [row["offset"] if row["offset"] is not None else -1 for row in rows]
         ahead = done_ahead_column(made["metadata"].combine_chunks(), offsets)

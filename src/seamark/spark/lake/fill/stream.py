@@ -74,7 +74,7 @@ class LakeStream:
 
     def _tell(self, batch: int, reports: list[Report], seconds: float) -> None:
         summary = summary_of(reports, seconds, self.lake.version)
-        oldest = min((each.oldest_ms for each in reports if each.oldest_ms is not None), default=None)
+        oldest = min((report.oldest_ms for report in reports if report.oldest_ms is not None), default=None)
         latency = None if oldest is None else round(time.time() * 1000) - oldest
         told = BatchProgress(batch, summary.version, summary.records, summary.rows, seconds, latency)
         self.progress.append(told)
@@ -106,12 +106,12 @@ def stream(
     with lake.writing():
         lake.remove_leftovers()
     with asking(topic_options(config)) as cluster:
-        found = cluster.topics([TOPIC])
-    if TOPIC not in found:
+        topics = cluster.topics([TOPIC])
+    if TOPIC not in topics:
         raise LakeError(f"{TOPIC} does not exist yet: nothing has been committed on this cluster")
     _check_ahead(lake, str(checkpoint))
     covered = lake.published.covered
-    start = {str(n): covered[n].end if n in covered else _EARLIEST for n in found[TOPIC].partitions}
+    start = {str(n): covered[n].end if n in covered else _EARLIEST for n in topics[TOPIC].partitions}
     reader = spark.readStream.format("seamark").options(**reader_options(config))
     reader = reader.schema("key binary, value binary, partition int, offset bigint, timestamp timestamp")
     if max_records is not None:
@@ -171,7 +171,7 @@ def _query_id(checkpoint: str) -> str:
 def _check_ahead(lake: Lake, checkpoint: str) -> None:
     """Refuse a checkpoint whose finished batches the lake does not hold."""
     commits = Path(checkpoint.removeprefix("file://").removeprefix("file:")) / "commits"
-    done = [int(each.name) for each in commits.glob("[0-9]*") if each.name.isdecimal()]
+    done = [int(file.name) for file in commits.glob("[0-9]*") if file.name.isdecimal()]
     held = lake.published.streams.get(_query_id(checkpoint), -1)
     if done and max(done) > held:
         raise LakeError(

@@ -154,8 +154,8 @@ def rebalances_of(before: Before, root: str) -> RebalancesSeen:
 def put(files: LakeFiles, rows: dict[str, list[tuple[Any, Any]]], seen: RebalancesSeen) -> None:
     """Rows of several tables into their files."""
     for table, made in rows.items():
-        for each, times_ms in made:
-            files.add(table, seen.add_durations(each, times_ms) if table == "generations" else each, times_ms)
+        for part, times_ms in made:
+            files.add(table, seen.add_durations(part, times_ms) if table == "generations" else part, times_ms)
 
 
 def _kept(table: str, paths: tuple[str, ...], root: str) -> pa.Table:

@@ -49,7 +49,7 @@ def totals_on_spark(spark: SparkSession, config: Mapping[str, Any]) -> DataFrame
     frame = counted.mapInArrow(work, COLUMNS)
     from pyspark.sql import functions
 
-    return frame.groupBy("group").agg(*(functions.expr(each) for each in sums))
+    return frame.groupBy("group").agg(*(functions.expr(expression) for expression in sums))
 
 
 def planned(config: Mapping[str, Any], parts: int) -> list[TopicTask]:
@@ -62,7 +62,7 @@ def planned(config: Mapping[str, Any], parts: int) -> list[TopicTask]:
     with closing(KafkaCluster(options.client)) as cluster:
         _, tasks = plan(cluster, options, Manifest())
     cut = split([task.wanted for task in tasks], min_parts=parts)
-    return [TopicTask(each.partition.partition, Before(), each, options) for each in cut]
+    return [TopicTask(piece.partition.partition, Before(), piece, options) for piece in cut]
 
 
 def count_range(task: TopicTask) -> pa.Table:
@@ -115,6 +115,6 @@ def merged(parts: Iterable[pa.Table]) -> pa.Table:
 
 def _sums(table: pa.Table, names: Iterable[str]) -> pa.Table:
     wanted = [(name, "sum") for name in names] + [("first_ms", "min"), ("last_ms", "max")]
-    found = table.group_by("group", use_threads=False).aggregate(wanted)
+    summed = table.group_by("group", use_threads=False).aggregate(wanted)
     shorter = {f"{name}_{how}": name for name, how in wanted}
-    return found.rename_columns([shorter.get(name, name) for name in found.column_names])
+    return summed.rename_columns([shorter.get(name, name) for name in summed.column_names])

@@ -90,13 +90,13 @@ def events(commits: DataFrame, generations: DataFrame, modern_groups: DataFrame,
 
 def findings_of_events(batches: Iterable[pa.RecordBatch], parameters: Parameters) -> Iterator[pa.RecordBatch]:
     """The findings of every group in rows sorted by ``SORTED_BY``."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for history in histories(batches):
-        found += findings_of(history, parameters)
-        if len(found) >= _FINDINGS_AT_ONCE:
-            yield _as_batch(found)
-            found = []
-    yield _as_batch(found)
+        findings += findings_of(history, parameters)
+        if len(findings) >= _FINDINGS_AT_ONCE:
+            yield _as_batch(findings)
+            findings = []
+    yield _as_batch(findings)
 
 
 def histories(batches: Iterable[pa.RecordBatch]) -> Iterator[GroupHistory]:
@@ -163,40 +163,40 @@ class _Gathering:
         known = sorted(self._commits.keys() | self._deletions.keys() | self._samples.keys())
         partitions = [
             PartitionHistory(
-                self.group, *each, self._last_known_ms(each), self._commits.get(each, ()),
-                self._deletions.get(each, ()), self._samples.get(each, ()),
+                self.group, *partition, self._last_known_ms(partition), self._commits.get(partition, ()),
+                self._deletions.get(partition, ()), self._samples.get(partition, ()),
             )
-            for each in known
+            for partition in known
         ]  # fmt: skip
-        ends = [each.now_ms for each in partitions]
-        begun = [each.at_ms for each in self._generations]
+        ends = [partition.now_ms for partition in partitions]
+        begun = [generation.at_ms for generation in self._generations]
         return GroupHistory(self.group, max(ends or begun, default=0), partitions, self._generations)
 
     def _last_known_ms(self, partition: tuple[str, int]) -> int:
         if samples := self._samples.get(partition):
             return samples[-1].at_ms
-        ends = [each.at_ms for each in self._commits.get(partition, [])[-1:]]
-        return max(ends + [each.at_ms for each in self._deletions.get(partition, [])[-1:]])
+        ends = [commit.at_ms for commit in self._commits.get(partition, [])[-1:]]
+        return max(ends + [deletion.at_ms for deletion in self._deletions.get(partition, [])[-1:]])
 
 
 def _assigned(text: str | None) -> frozenset[tuple[str, int]]:
     topics = json.loads(text) if text else ()
-    return frozenset((each["topic"], index) for each in topics for index in each.get("partitions", ()))
+    return frozenset((topic["topic"], index) for topic in topics for index in topic.get("partitions", ()))
 
 
-def _as_batch(found: list[Finding]) -> pa.RecordBatch:
+def _as_batch(findings: list[Finding]) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [
-        pa.array([each.from_ms for each in found], pa.int64()),
-        pa.array([each.until_ms for each in found], pa.int64()),
-        pa.array([each.kind for each in found], pa.string()),
-        pa.array([each.group for each in found], pa.string()),
-        pa.array([each.topic for each in found], pa.string()),
-        pa.array([each.partition for each in found], pa.int32()),
-        pa.array([severity_of(each.kind) for each in found], pa.string()),
-        pa.array([each.sentence for each in found], pa.string()),
-        pa.array([_evidence(each) for each in found], pa.string()),
+        pa.array([finding.from_ms for finding in findings], pa.int64()),
+        pa.array([finding.until_ms for finding in findings], pa.int64()),
+        pa.array([finding.kind for finding in findings], pa.string()),
+        pa.array([finding.group for finding in findings], pa.string()),
+        pa.array([finding.topic for finding in findings], pa.string()),
+        pa.array([finding.partition for finding in findings], pa.int32()),
+        pa.array([severity_of(finding.kind) for finding in findings], pa.string()),
+        pa.array([finding.sentence for finding in findings], pa.string()),
+        pa.array([_evidence(finding) for finding in findings], pa.string()),
     ]
     names = [part.split()[0] for part in FOUND.split(",")]
     return pa.RecordBatch.from_arrays(columns, names)

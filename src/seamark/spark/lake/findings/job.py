@@ -56,10 +56,10 @@ def findings(
 
     together = events(commits, generations, modern_groups, log_ends)
     together = together.repartition("group").sortWithinPartitions(*SORTED_BY)
-    found = together.select(*sorted(together.columns)).mapInArrow(find_in, FOUND)
+    rows = together.select(*sorted(together.columns)).mapInArrow(find_in, FOUND)
     # The time of the last thing that the lake knows: a finding is as old as what it was made from.
     newest_ms = _newest_ms(commits, generations, log_ends)
-    return found.select(
+    return rows.select(
         F.timestamp_millis(F.lit(newest_ms)).alias("found_time"),
         F.timestamp_millis("first_ms").alias("first_time"), F.timestamp_millis("last_ms").alias("last_time"),
         "kind", "group", "topic", "partition", "severity", "text", "evidence",
@@ -85,7 +85,7 @@ def parameters_from(wanted: Mapping[str, str]) -> Parameters:
     60000
     """
     usual = Parameters()
-    known: dict[str, type[Any]] = {each.name: type(getattr(usual, each.name)) for each in fields(usual)}
+    known: dict[str, type[Any]] = {field.name: type(getattr(usual, field.name)) for field in fields(usual)}
     chosen: dict[str, Any] = {}
     for name, text in wanted.items():
         if name not in known:

@@ -38,11 +38,11 @@ class RebalancesSeen:
         """Rows of ``generations`` with their duration where a look saw the rebalance; call it in the order of time."""
         if not self._looks:
             return generations
-        found = [
+        durations = [
             self._duration(group, int(at)) for group, at in zip(generations["group"].to_pylist(), times_ms, strict=True)
         ]
         place = generations.schema.get_field_index("duration_ms")
-        return generations.set_column(place, generations.schema.field(place), pa.array(found, pa.int64()))
+        return generations.set_column(place, generations.schema.field(place), pa.array(durations, pa.int64()))
 
     def _duration(self, group: str, at: int) -> int | None:
         looks = self._looks.get(group)

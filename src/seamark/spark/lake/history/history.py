@@ -80,10 +80,10 @@ class History:
         self._fill_commits(table, columns)
         members = lake_members(columns.groups.column("members"))
         assigned = self._fill_groups(table, columns, members)
-        found = self._follow(table, assigned)
+        derived = self._follow(table, assigned)
         rows: Rows = {
-            "commits": [self._commit_rows(records, columns, table, found)],
-            "generations": [self._generation_rows(records, columns, members, found)],
+            "commits": [self._commit_rows(records, columns, table, derived)],
+            "generations": [self._generation_rows(records, columns, members, derived)],
             "rejects": [decode.rejects(columns, records, self.partition)],
         }
         if columns.newer.num_rows:
@@ -129,9 +129,9 @@ class History:
 
     def _follow(self, table: Any, assigned: Any) -> Any:
         self._make_room(table.shape[1] + assigned.shape[1])
-        found = np.zeros((kernels.FOUND_FIELDS, table.shape[1]), np.int64)
-        compiled(kernels, "follow")(table, assigned, self._slots, self._index, self._standings, self._marks, found)
-        return found
+        derived = np.zeros((kernels.FOUND_FIELDS, table.shape[1]), np.int64)
+        compiled(kernels, "follow")(table, assigned, self._slots, self._index, self._standings, self._marks, derived)
+        return derived
 
     def _make_room(self, count: int) -> None:
         if len(self._groups) > self._standings.shape[1]:
@@ -149,15 +149,15 @@ class History:
 
     # -- rows
 
-    def _commit_rows(self, records: Records, columns: OffsetsColumns, table: Any, found: Any) -> tuple[pa.Table, Any]:
+    def _commit_rows(self, records: Records, columns: OffsetsColumns, table: Any, derived: Any) -> tuple[pa.Table, Any]:
         commits = columns.commits
         rows = _numbers(commits.column("row"))
-        table, found = table[:, rows], found[:, rows]
+        table, derived = table[:, rows], derived[:, rows]
         is_gone = table[kernels.KIND] == kernels.COMMIT_TOMBSTONE
-        has_none = found[kernels.HAS_PREVIOUS] == 0
+        has_none = derived[kernels.HAS_PREVIOUS] == 0
         no_delta = has_none | is_gone
-        owners = self._people.named(found[kernels.FOUND_OWNER])
-        generation = found[kernels.FOUND_GENERATION]
+        owners = self._people.named(derived[kernels.FOUND_OWNER])
+        generation = derived[kernels.FOUND_GENERATION]
         made = {
             "offsets_partition": pa.repeat(pa.scalar(self.partition, pa.int32()), len(rows)),
             "offsets_offset": pa.array(records.offsets[rows]),
@@ -167,22 +167,22 @@ class History:
             "expire_time": times(_numbers(commits.column("expire_ms")), is_gone),
             "tombstone": pa.array(is_gone),
             "done_ahead": decode.done_ahead_column(commits.column("metadata"), table[kernels.OFFSET]),
-            "previous_offset": pa.array(found[kernels.PREVIOUS_OFFSET], mask=has_none),
-            "delta": pa.array(table[kernels.OFFSET] - found[kernels.PREVIOUS_OFFSET], mask=no_delta),
-            "since_previous_ms": pa.array(table[kernels.COMMIT_MS] - found[kernels.PREVIOUS_MS], mask=no_delta),
+            "previous_offset": pa.array(derived[kernels.PREVIOUS_OFFSET], mask=has_none),
+            "delta": pa.array(table[kernels.OFFSET] - derived[kernels.PREVIOUS_OFFSET], mask=no_delta),
+            "since_previous_ms": pa.array(table[kernels.COMMIT_MS] - derived[kernels.PREVIOUS_MS], mask=no_delta),
             "generation": pa.array(
                 np.where(generation == kernels.NO_GENERATION, 0, generation).astype(np.int32),
                 mask=generation == kernels.NO_GENERATION,
             ),
             **owners,
-            "origin": _ORIGINS.take(pa.array(found[kernels.ORIGIN])),
+            "origin": _ORIGINS.take(pa.array(derived[kernels.ORIGIN])),
             "inferred": pa.repeat(True, len(rows)),
-            "complete": pa.array(found[kernels.COMPLETE] == 1),
+            "complete": pa.array(derived[kernels.COMPLETE] == 1),
         }  # fmt: skip
         return pa.table(made, schema=file_schema("commits")), records.times_ms[rows]
 
     def _generation_rows(
-        self, records: Records, columns: OffsetsColumns, members: pa.Array, found: Any
+        self, records: Records, columns: OffsetsColumns, members: pa.Array, derived: Any
     ) -> tuple[pa.Table, Any]:
         groups = columns.groups
         rows = _numbers(groups.column("row"))
@@ -197,7 +197,7 @@ class History:
             "joined": joined,
             "gone": gone,
             "tombstone": pa.array(~np.asarray(groups.column("is_group"))),
-            "complete": pa.array(found[kernels.COMPLETE, rows] == 1),
+            "complete": pa.array(derived[kernels.COMPLETE, rows] == 1),
             "duration_ms": pa.nulls(len(rows), pa.int64()),
         }
         return pa.table(made, schema=schema), records.times_ms[rows]

@@ -82,10 +82,10 @@ slot_of: Callable[[Any, Any, Any, int, int, int], int] = register_jitable(_slot_
 
 
 def _take_group(
-    records: Any, row: int, assigned: Any, slots: Any, index: Any, groups: Any, marks: Any, found: Any
+    records: Any, row: int, assigned: Any, slots: Any, index: Any, groups: Any, marks: Any, derived: Any
 ) -> None:
     group = records[OF_GROUP, row]
-    found[COMPLETE, row] = 1 if marks[GAP] <= groups[GROUP_SEEN_AT, group] else 0
+    derived[COMPLETE, row] = 1 if marks[GAP] <= groups[GROUP_SEEN_AT, group] else 0
     marks[RECORDS] += 1
     is_gone = records[KIND, row] == GROUP_TOMBSTONE
     groups[RECORD, group] = marks[RECORDS]
@@ -101,25 +101,25 @@ def _take_group(
 take_group: Callable[..., None] = register_jitable(_take_group)
 
 
-def _take_commit(records: Any, row: int, slots: Any, index: Any, groups: Any, marks: Any, found: Any) -> None:
+def _take_commit(records: Any, row: int, slots: Any, index: Any, groups: Any, marks: Any, derived: Any) -> None:
     group = records[OF_GROUP, row]
     slot = slot_of(index, slots, marks, group, records[TOPIC, row], records[PARTITION, row])
     seen_at = slots[SEEN_AT, slot]
-    found[COMPLETE, row] = 1 if marks[GAP] <= seen_at else 0
-    found[HAS_PREVIOUS, row] = 1 if seen_at >= 0 and slots[IS_GONE, slot] == 0 else 0
-    found[PREVIOUS_OFFSET, row] = slots[LAST_OFFSET, slot]
-    found[PREVIOUS_MS, row] = slots[LAST_MS, slot]
-    found[FOUND_OWNER, row] = -1
-    found[FOUND_GENERATION, row] = NO_GENERATION
+    derived[COMPLETE, row] = 1 if marks[GAP] <= seen_at else 0
+    derived[HAS_PREVIOUS, row] = 1 if seen_at >= 0 and slots[IS_GONE, slot] == 0 else 0
+    derived[PREVIOUS_OFFSET, row] = slots[LAST_OFFSET, slot]
+    derived[PREVIOUS_MS, row] = slots[LAST_MS, slot]
+    derived[FOUND_OWNER, row] = -1
+    derived[FOUND_GENERATION, row] = NO_GENERATION
     if groups[RECORD, group] == 0:
-        found[ORIGIN, row] = UNKNOWN
+        derived[ORIGIN, row] = UNKNOWN
     else:
-        found[FOUND_GENERATION, row] = groups[LAST_GENERATION, group]
+        derived[FOUND_GENERATION, row] = groups[LAST_GENERATION, group]
         if groups[LAST_MEMBERS, group] > 0 and slots[OWNED_IN, slot] == groups[RECORD, group]:
-            found[ORIGIN, row] = MEMBER
-            found[FOUND_OWNER, row] = slots[OWNER, slot]
+            derived[ORIGIN, row] = MEMBER
+            derived[FOUND_OWNER, row] = slots[OWNER, slot]
         else:
-            found[ORIGIN, row] = OUTSIDE
+            derived[ORIGIN, row] = OUTSIDE
     slots[SEEN_AT, slot] = records[AT, row]
     slots[IS_GONE, slot] = 1 if records[KIND, row] == COMMIT_TOMBSTONE else 0
     slots[LAST_OFFSET, slot] = records[OFFSET, row]
@@ -131,7 +131,7 @@ take_commit: Callable[..., None] = register_jitable(_take_commit)
 FOLLOW = types.int64(_TABLE, _TABLE, _TABLE, _INT64S, _TABLE, _INT64S, _TABLE)
 
 
-def follow(records: Any, assigned: Any, slots: Any, index: Any, groups: Any, marks: Any, found: Any) -> int:
+def follow(records: Any, assigned: Any, slots: Any, index: Any, groups: Any, marks: Any, derived: Any) -> int:
     """Let the records pass; gives the number of slots in use."""
     for row in range(records.shape[1]):
         at = records[AT, row]
@@ -141,9 +141,9 @@ def follow(records: Any, assigned: Any, slots: Any, index: Any, groups: Any, mar
             marks[EXPECTED] = at + 1
         kind = records[KIND, row]
         if kind in (COMMIT, COMMIT_TOMBSTONE):
-            take_commit(records, row, slots, index, groups, marks, found)
+            take_commit(records, row, slots, index, groups, marks, derived)
         elif kind in (GROUP, GROUP_TOMBSTONE):
-            take_group(records, row, assigned, slots, index, groups, marks, found)
+            take_group(records, row, assigned, slots, index, groups, marks, derived)
     return marks[SLOTS]  # type: ignore[no-any-return]
 
 

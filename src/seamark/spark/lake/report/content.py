@@ -58,13 +58,13 @@ def content(
     try:
         groups = group_totals(tables, partitions).persist()
         try:
-            found = _gathered(spark, lake, tables, partitions, groups, most_groups)
+            report = _gathered(spark, lake, tables, partitions, groups, most_groups)
         finally:
             groups.unpersist()
     finally:
         partitions.unpersist()
-    found["made_ms"] = round(time.time() * 1000) if now_ms is None else now_ms
-    return found
+    report["made_ms"] = round(time.time() * 1000) if now_ms is None else now_ms
+    return report
 
 
 def _gathered(
@@ -75,14 +75,14 @@ def _gathered(
     ranked = groups.orderBy("rank", F.desc_nulls_last("lag"), F.desc("commits"), "group").limit(most_groups)
     chosen = ranked.toArrow().to_pylist()
     totals = _totals(lake, tables, groups, chosen, most_groups)
-    detail = detail_for(len(chosen), min(totals["partitions"], sum(each["partitions"] for each in chosen)))
+    detail = detail_for(len(chosen), min(totals["partitions"], sum(group["partitions"] for group in chosen)))
     span, look_ms = _span(tables, detail)
     listed: list[dict[str, Any]] = []
     topics: dict[str, int] = {}
     if chosen:
-        names = spark.createDataFrame([(each["group"],) for each in chosen], "group string")
+        names = spark.createDataFrame([(group["group"],) for group in chosen], "group string")
         listed = _groups(tables, partitions, names, chosen, detail, span, topics)
-    shown = {each["group"]: place for place, each in enumerate(chosen)}
+    shown = {group["group"]: place for place, group in enumerate(chosen)}
     findings = _findings(tables.findings, shown)
     return {
         "format": FORMAT,
@@ -113,20 +113,20 @@ def _totals(
 
     names = ("partitions", "commits", "outside", "rebalances", "lag")
     if len(chosen) < most:
-        known = [each["lag"] for each in chosen if each["lag"] is not None]
-        counted = {name: sum(each[name] or 0 for each in chosen) for name in names}
+        known = [group["lag"] for group in chosen if group["lag"] is not None]
+        counted = {name: sum(group[name] or 0 for group in chosen) for name in names}
         counted |= {"groups": len(chosen), "lag": sum(known) if known else None}
     else:
         row = groups.agg(F.count("*").alias("groups"), *(F.sum(name).alias(name) for name in names)).first()
         assert row is not None
         counted = {name: row[name] for name in ("groups", *names)}
-    found = tables.findings.groupBy("kind", "severity").count().collect()
+    findings = tables.findings.groupBy("kind", "severity").count().collect()
     return {
         **counted,
         "rejects": lake.published.rows("rejects"),
-        "findings": dict(sorted((row["kind"], row["count"]) for row in found)),
+        "findings": dict(sorted((row["kind"], row["count"]) for row in findings)),
         "severities": {
-            each: sum(row["count"] for row in found if row["severity"] == each) for each in SEVERITIES
+            severity: sum(row["count"] for row in findings if row["severity"] == severity) for severity in SEVERITIES
         },
     }  # fmt: skip
 
@@ -176,30 +176,30 @@ def _groups(
     of_partition = count_series(tables.commits.join(F.broadcast(keys), list(KEY)), KEY, span, **counts)
     looks = tables.lag.join(names, "group")
     lag_points = lag_series(looks.join(F.broadcast(keys), list(KEY)), span)
-    if len(rows) == sum(each["partitions"] for each in chosen):
+    if len(rows) == sum(group["partitions"] for group in chosen):
         of_group, group_lag = count_sums(of_partition, span), lag_sums(lag_points, span)
     else:
         of_group = count_series(tables.commits.join(names, "group"), ["group"], span, **counts)
         group_lag = lag_series_of_groups(looks, span)
     marks = rebalances(tables, names, detail.rebalances)
     shown: dict[str, list[list[Any]]] = {}
-    for row in sorted(rows, key=lambda each: (each["group"], each["topic"], each["partition"])):
+    for row in sorted(rows, key=lambda row: (row["group"], row["topic"], row["partition"])):
         key = tuple(row[name] for name in KEY)
         row["topic"] = topics.setdefault(row["topic"], len(topics))
         row["lag_points"], row["commit_points"] = lag_points.get(key), of_partition.get(key, {}).get("commits")
         shown.setdefault(row["group"], []).append([row[name] for name in PARTITION_COLUMNS])
     return [
         {
-            "name": each["group"],
-            **{name: each[name] for name in _GROUP_FIELDS},
-            "found": [each[name] for name in SEVERITIES],
-            "lag_points": group_lag.get((each["group"],)),
-            "commit_points": of_group.get((each["group"],), {}).get("commits"),
-            "read_points": of_group.get((each["group"],), {}).get("read"),
-            "rebalance_marks": marks.get(each["group"], []),
-            "shown": shown.get(each["group"], []),
+            "name": group["group"],
+            **{name: group[name] for name in _GROUP_FIELDS},
+            "found": [group[name] for name in SEVERITIES],
+            "lag_points": group_lag.get((group["group"],)),
+            "commit_points": of_group.get((group["group"],), {}).get("commits"),
+            "read_points": of_group.get((group["group"],), {}).get("read"),
+            "rebalance_marks": marks.get(group["group"], []),
+            "shown": shown.get(group["group"], []),
         }
-        for each in chosen
+        for group in chosen
     ]
 
 
@@ -207,7 +207,7 @@ def _findings(findings: DataFrame, shown: dict[str, int]) -> list[dict[str, Any]
     """The most urgent findings, the newest first within a severity; ``group`` is the group's place in the report."""
     from pyspark.sql import functions as F
 
-    urgency = F.array_position(F.array(*(F.lit(each) for each in SEVERITIES)), F.col("severity"))
+    urgency = F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
     newest = findings.orderBy(urgency, F.desc("first_time"), "group", "topic", "partition", "kind")
     rows = newest.select(
         "kind", "severity", "group", "topic", "partition", F.unix_millis("first_time").alias("first_ms"),

@@ -56,23 +56,23 @@ def _last(looks: DataFrame, span: Span) -> DataFrame:
 
 def count_sums(of_partition: dict[Key, dict[str, Counts]], span: Span) -> dict[Key, dict[str, Counts]]:
     """The counts per group, where all its partitions are known."""
-    found: dict[Key, dict[str, Counts]] = {}
+    sums: dict[Key, dict[str, Counts]] = {}
     for (group, *_), counts in of_partition.items():
-        into = found.setdefault((group,), {name: [0] * span.points for name in counts})
+        into = sums.setdefault((group,), {name: [0] * span.points for name in counts})
         for name, series in counts.items():
             into[name] = [one + other for one, other in zip(into[name], series, strict=True)]
-    return found
+    return sums
 
 
 def lag_sums(of_partition: dict[Key, Values], span: Span) -> dict[Key, Values]:
     """The lag per group, where all its partitions are known; null where none of them was looked at."""
-    found: dict[Key, Values] = {}
+    sums: dict[Key, Values] = {}
     for (group, *_), series in of_partition.items():
-        into = found.setdefault((group,), [None] * span.points)
+        into = sums.setdefault((group,), [None] * span.points)
         for point, lag in enumerate(series):
             if lag is not None:
                 into[point] = (into[point] or 0) + lag
-    return found
+    return sums
 
 
 def rebalances(tables: Tables, groups: DataFrame, most: int) -> dict[str, list[list[int | None]]]:
@@ -101,15 +101,15 @@ def _points(placed: DataFrame, by: Sequence[str], *names: str) -> dict[Key, list
     from pyspark.sql import functions as F
 
     listed = placed.groupBy(*by).agg(F.collect_list(F.struct("point", *names)).alias("points")).toArrow()
-    found: dict[Key, list[dict[str, int]]] = defaultdict(list)
+    points_of: dict[Key, list[dict[str, int]]] = defaultdict(list)
     columns = [listed.column(name).to_pylist() for name in by]
     for key, points in zip(zip(*columns, strict=True), listed.column("points").to_pylist(), strict=True):
-        found[key] += points
-    return found
+        points_of[key] += points
+    return points_of
 
 
 def _filled(points: list[dict[str, int]], name: str, span: Span, nothing: Any) -> list[Any]:
     series = [nothing] * span.points
-    for each in points:
-        series[min(each["point"], span.points - 1)] = nothing if each[name] is None else each[name]
+    for point in points:
+        series[min(point["point"], span.points - 1)] = nothing if point[name] is None else point[name]
     return series

@@ -112,20 +112,20 @@ def group_totals(tables: Tables, partitions: DataFrame) -> DataFrame:
     states = tables.group_states.groupBy("group").agg(
         F.max_by(F.struct("type", "state", "members"), "at_ms").alias("seen")
     )
-    found = tables.findings.groupBy("group").agg(
-        *(F.count_if(F.col("severity") == each).alias(each) for each in SEVERITIES)
+    findings = tables.findings.groupBy("group").agg(
+        *(F.count_if(F.col("severity") == severity).alias(severity) for severity in SEVERITIES)
     )
     joined = summed
-    for other in (begun, states, found):
+    for other in (begun, states, findings):
         joined = joined.join(other, "group", "full_outer")
     rank = F.lit(len(SEVERITIES))
-    for place, each in reversed(list(enumerate(SEVERITIES))):
-        rank = F.when(F.col(each) > 0, place).otherwise(rank)
+    for place, severity in reversed(list(enumerate(SEVERITIES))):
+        rank = F.when(F.col(severity) > 0, place).otherwise(rank)
     counts = ("partitions", "commits", "outside", "read", "rebalances", *SEVERITIES)
     return joined.select(
         "group", F.col("seen.type").alias("type"), F.col("seen.state").alias("state"),
         F.coalesce("seen.members", "seen_members").alias("members"),
-        *(F.coalesce(each, F.lit(0)).alias(each) for each in counts),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in counts),
         "lag", "lost", "unfinished", "beyond", *(f"late.{name}" for name in _LATE), "last_commit_ms",
         rank.alias("rank"),
     ).where("group is not null")  # fmt: skip

@@ -118,7 +118,7 @@ def _writing(table: str) -> dict[str, Any]:
 
     Spark reads what the file's own types say, so Arrow's note of its schema is left out.
     """
-    leaves = [leaf for each in file_schema(table) for leaf in _leaves(each.name, each.type)]
+    leaves = [leaf for field in file_schema(table) for leaf in _leaves(field.name, field.type)]
     differences = [name for name, kind in leaves if pa.types.is_int64(kind) or pa.types.is_timestamp(kind)]
     names = [name for name, kind in leaves if pa.types.is_string(kind) or pa.types.is_int32(kind)]
     return {

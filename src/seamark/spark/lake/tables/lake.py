@@ -54,9 +54,9 @@ class Lake:
     def create(cls, path: str | Path, cluster: str | None) -> Self:
         """Make an empty lake in a directory that is missing or empty."""
         root = _local(path)
-        if root.exists() and (not root.is_dir() or any(each.name != _LOCK for each in root.iterdir())):
+        if root.exists() and (not root.is_dir() or any(entry.name != _LOCK for entry in root.iterdir())):
             raise LakeError(f"{root} is not an empty directory: a lake needs its own")
-        tables = {each: column_texts(each) for each in TABLES}
+        tables = {table: column_texts(table) for table in TABLES}
         description = {"format": _FORMAT, "version": VERSION, "cluster": cluster, "tables": tables}
         with _writable(root):
             (root / _MANIFESTS).mkdir(parents=True)
@@ -97,15 +97,15 @@ class Lake:
 
     def files(self, table: str) -> list[Path]:
         """The table's files, each of them there and of the size that was published."""
-        found = []
+        paths = []
         for file in self.published.files(table):
             path = self.path / file.path
             size = path.stat().st_size if path.exists() else None
             if size != file.size:
                 what = "is missing" if size is None else f"has {size} bytes instead of {file.size}"
                 raise LakeError(f"the lake at {self.path} is damaged: {file.path} of version {self.version} {what}")
-            found.append(path)
-        return found
+            paths.append(path)
+        return paths
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
         """A table as it was published; with no rows where nothing was."""
@@ -235,20 +235,20 @@ def _columns(table: str) -> list[str]:
 
 def _versions(root: Path) -> list[tuple[int, Path]]:
     """Published versions, the newest first."""
-    found = [(int(path.stem), path) for path in (root / _MANIFESTS).glob("*.json") if path.stem.isdecimal()]
-    return sorted(found, reverse=True)
+    versions = [(int(path.stem), path) for path in (root / _MANIFESTS).glob("*.json") if path.stem.isdecimal()]
+    return sorted(versions, reverse=True)
 
 
 def _newest(root: Path) -> Manifest:
     """The highest whole version; what a torn one named is not part of the lake, and its rows will be made again."""
-    found = _versions(root)
-    for version, path in found:
+    versions = _versions(root)
+    for version, path in versions:
         with suppress(FileNotFoundError, UnicodeDecodeError):
             manifest = read_manifest(path.read_text())
             if manifest is not None and manifest.version == version:
                 return manifest
-    if found:
-        raise LakeError(f"the lake at {root} is damaged: none of its {len(found)} manifests is whole")
+    if versions:
+        raise LakeError(f"the lake at {root} is damaged: none of its {len(versions)} manifests is whole")
     return Manifest()
 
 

@@ -81,8 +81,8 @@ class Manifest:
             new = tuple(added.get(table, ()))
             parts = {file.part for file in new if file.part is not None}
             old = () if table in replaced else self.files(table)
-            kept = tuple(each for each in old if each.path not in left_out and each.part not in parts)
-            tables[table] = kept + tuple(each for each in new if each.rows)
+            kept = tuple(file for file in old if file.path not in left_out and file.part not in parts)
+            tables[table] = kept + tuple(file for file in new if file.rows)
         return replace(
             self, version=self.version + 1, tables=tables, covered={**self.covered, **(covered or {})}, **changed
         )
@@ -95,7 +95,8 @@ class Manifest:
             "sampled_ms": self.sampled_ms,
             "streams": dict(self.streams),
             "covered": {
-                str(each): [got.begin, got.end, got.expected, got.gap] for each, got in sorted(self.covered.items())
+                str(partition): [got.begin, got.end, got.expected, got.gap]
+                for partition, got in sorted(self.covered.items())
             },
             "tables": {
                 table: [[file.path, file.rows, file.size, file.part] for file in files]
@@ -114,7 +115,7 @@ def read_manifest(text: str) -> Manifest | None:
         return Manifest(
             version=body["version"],
             tables={table: tuple(File(*file) for file in files) for table, files in body["tables"].items()},
-            covered={int(each): Covered(*numbers) for each, numbers in body["covered"].items()},
+            covered={int(partition): Covered(*numbers) for partition, numbers in body["covered"].items()},
             topic_id=body["topic_id"],
             streams=body["streams"],
             sampled_ms=body["sampled_ms"],
