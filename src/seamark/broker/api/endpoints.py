@@ -17,7 +17,7 @@ def load_endpoints(limits: Mapping[int, int] | None = None, *, has_zookeeper: bo
     """All handlers by api key; ``limits`` gives the newest version of each API, and leaves out those it does not
     name.
     """
-    found = {}
+    endpoints = {}
     for module_info in pkgutil.iter_modules(handlers.__path__):
         handler: Any = importlib.import_module(f"{handlers.__name__}.{module_info.name}")
         api = api_named(handler.API)
@@ -28,5 +28,5 @@ def load_endpoints(limits: Mapping[int, int] | None = None, *, has_zookeeper: bo
         if limits is not None:
             versions.last = min(versions.last, limits.get(api.key, -1))
         if versions.last >= versions.first:
-            found[api.key] = Endpoint(api, handler, versions)
-    return dict(sorted(found.items()))
+            endpoints[api.key] = Endpoint(api, handler, versions)
+    return dict(sorted(endpoints.items()))

@@ -74,30 +74,30 @@ class PartitionReader:
         """Read all partitions in their order."""
         read = FetchRead(max_bytes)
         read.shorten(room_bytes)
-        for each in wanted:
-            self.add(read, each)
+        for partition in wanted:
+            self.add(read, partition)
         return read
 
     def add(self, read: FetchRead, wanted: FetchedPartition) -> None:
         """Read one more partition."""
-        found = self._find(wanted)
-        if isinstance(found, ErrorCode):
+        partition = self._find(wanted)
+        if isinstance(partition, ErrorCode):
             read.is_final = True
-            read.outcomes.append((wanted, failed_partition(wanted.index, found)))
+            read.outcomes.append((wanted, failed_partition(wanted.index, partition)))
             return
-        code = self._epoch_error(found, wanted)
-        if found.leader != self._node.id:
+        code = self._epoch_error(partition, wanted)
+        if partition.leader != self._node.id:
             # A client that knows an older epoch than this is told so, one that knows none that it is wrong here.
-            self._fail(read, wanted, code or ErrorCode.NOT_LEADER_OR_FOLLOWER, found)
+            self._fail(read, wanted, code or ErrorCode.NOT_LEADER_OR_FOLLOWER, partition)
             return
         if code:
-            self._fail(read, wanted, code, found)
+            self._fail(read, wanted, code, partition)
             return
-        outcome = self._read_one(found, wanted, read.left, must_give=read.byte_count == 0)
+        outcome = self._read_one(partition, wanted, read.left, must_give=read.byte_count == 0)
         if outcome.error_code:
             read.is_final = True
         else:
-            read.partitions.append(found)
+            read.partitions.append(partition)
             size = len(outcome.records or b"")
             read.byte_count += size
             read.left = max(0, read.left - size)

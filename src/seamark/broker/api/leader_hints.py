@@ -27,4 +27,4 @@ def endpoints_of(
     """Return the leaders of partitions, each once, with their addresses for this client."""
     leaders = sorted({partition.leader for partition in partitions} - {NO_LEADER})
     nodes = [node.cluster.nodes[leader] for leader in leaders]
-    return [(each, each.address_for(context.connection)) for each in nodes]
+    return [(leader, leader.address_for(context.connection)) for leader in nodes]

@@ -127,17 +127,17 @@ def _check_assignments(cluster: Cluster, assignments: Mapping[int, Sequence[int]
 
 def _check_replica_lists(cluster: Cluster, replicas: Sequence[Sequence[int]], factor: int) -> None:
     known = {node.id for node in cluster.nodes}
-    for each in replicas:
+    for node_ids in replicas:
         reason = ""
-        if not each:
+        if not node_ids:
             reason = "a partition was given no replica"
-        elif len(set(each)) != len(each):
-            reason = f"the replicas {list(each)} name a node more than once"
-        elif not known.issuperset(each):
-            unknown = min(set(each) - known)
-            reason = f"the replicas {list(each)} name node {unknown}, which does not exist"
-        elif len(each) != factor:
-            reason = f"all partitions have as many replicas: {factor} before, {len(each)} here"
+        elif len(set(node_ids)) != len(node_ids):
+            reason = f"the replicas {list(node_ids)} name a node more than once"
+        elif not known.issuperset(node_ids):
+            unknown = min(set(node_ids) - known)
+            reason = f"the replicas {list(node_ids)} name node {unknown}, which does not exist"
+        elif len(node_ids) != factor:
+            reason = f"all partitions have as many replicas: {factor} before, {len(node_ids)} here"
         if reason:
             raise RequestRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
@@ -170,7 +170,7 @@ def plan_partitions(
             f"{counted(added, 'partition')} to be added, and replicas given for {len(assignments)}",
         )
     _check_replica_lists(cluster, assignments, factor)
-    return [list(each) for each in assignments]
+    return [list(node_ids) for node_ids in assignments]
 
 
 def check_room(cluster: Cluster, count: int) -> None:
@@ -215,10 +215,10 @@ def create_automatically(cluster: Cluster, names: Iterable[str]) -> dict[str, Er
     plans: list[TopicPlan] = []
     beside: dict[str, str] = {}
     count = 0
-    each = cluster.settings["num.partitions"]
+    partition_count = cluster.settings["num.partitions"]
     for name in names:
         codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if count and count + each > MOST_MADE_BY_METADATA:
+        if count and count + partition_count > MOST_MADE_BY_METADATA:
             codes[name] = ErrorCode.LEADER_NOT_AVAILABLE
         elif name == OFFSETS_TOPIC:
             cluster.create_offsets_topic()

@@ -137,8 +137,8 @@ class Cluster:
         added: list[tuple[Topic, Partition]] = []
         for topic, replicas in wanted:
             topic.changed()
-            for each in replicas:
-                partition = Partition(topic, len(topic.partitions), list(each), self.storage)
+            for node_ids in replicas:
+                partition = Partition(topic, len(topic.partitions), list(node_ids), self.storage)
                 topic.partitions.append(partition)
                 added.append((topic, partition))
         self.partition_total += len(added)
@@ -246,9 +246,9 @@ class Cluster:
 
     def create_offsets_topic(self) -> Topic:
         """Make ``__consumer_offsets`` as Kafka does, or return it when it is there."""
-        found = self.topics.get(OFFSETS_TOPIC)
-        if found is not None:
-            return found
+        existing = self.topics.get(OFFSETS_TOPIC)
+        if existing is not None:
+            return existing
         node_ids = [node.id for node in self.nodes]
         factor = min(int(self.settings["offsets.topic.replication.factor"]), len(node_ids))
         replicas = spread(OFFSETS_TOPIC, 0, self.settings["offsets.topic.num.partitions"], node_ids, factor)
@@ -351,8 +351,8 @@ class Cluster:
             self._next_producer_id = self._producer_id_limit = sections["producer_id_limit"]
             self.settings.change(sections["settings"])
             self.settings.change(sections["default_settings"], is_default=True)
-            for name, found in sections["topics"].items():
-                self._load_topic(name, found)
+            for name, stored in sections["topics"].items():
+                self._load_topic(name, stored)
         else:
             self._refuse_logs_without_state()
         # Before any log is opened, which takes away its mark of a clean end: a disk without room is noticed here.
@@ -376,15 +376,15 @@ class Cluster:
                 f"{STATE_FILE}, which says what topics they are of: put that back, or start with an empty directory"
             )
 
-    def _load_topic(self, name: str, found: Mapping[str, Any]) -> None:
-        topic = Topic(name, bytes.fromhex(found["id"]), self._config(found["config"]))
+    def _load_topic(self, name: str, stored: Mapping[str, Any]) -> None:
+        topic = Topic(name, bytes.fromhex(stored["id"]), self._config(stored["config"]))
         node_ids = [node.id for node in self.nodes]
-        for index, each in enumerate(found["partitions"]):
+        for index, stored_partition in enumerate(stored["partitions"]):
             # The broker may have been started with fewer nodes than before.
-            replicas = [node_id for node_id in each["replicas"] if node_id in node_ids]
+            replicas = [node_id for node_id in stored_partition["replicas"] if node_id in node_ids]
             partition = Partition(topic, index, replicas or spread(name, index, 1, node_ids, 1)[0], self.storage)
             # The start of the process begins an epoch; a crash may have taken the end of what the last one wrote.
-            partition.leader_epoch = each["leader_epoch"]
+            partition.leader_epoch = stored_partition["leader_epoch"]
             topic.partitions.append(partition)
         self._enter(topic)
 

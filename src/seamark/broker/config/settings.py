@@ -68,12 +68,12 @@ class BrokerSettings:
     @staticmethod
     def key(name: str) -> ConfigKey:
         """Return what is known of a key; ConfigError for one that Kafka's broker does not have."""
-        found = SERVED.get(name)
-        if found is None:
+        known = SERVED.get(name)
+        if known is None:
             meant = closest(name, SERVED, 0.8)
             hint = f"; did you mean {meant}?" if meant else ""
             raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
-        return found
+        return known
 
     def __getitem__(self, name: str) -> Any:
         for layer in (self.dynamic, self.dynamic_default, self.static):
@@ -82,12 +82,12 @@ class BrokerSettings:
         return self.default(name)
 
     def default(self, name: str) -> Any:
-        found = SERVED[name].default
-        if found is None and name in _COORDINATOR_DEFAULTS:
+        value = SERVED[name].default
+        if value is None and name in _COORDINATOR_DEFAULTS:
             return _COORDINATOR_DEFAULTS[name]
         if name == MAX_CONNECTIONS:
             return default_max_connections()
-        return found
+        return value
 
     def is_given(self, name: str) -> bool:
         return name in self.static
@@ -113,7 +113,11 @@ class BrokerSettings:
 
 def _coordinator_defaults() -> dict[str, int]:
     untouched = CoordinatorSettings()
-    return {each.metadata["key"]: getattr(untouched, each.name) for each in fields(untouched) if "key" in each.metadata}
+    return {
+        setting.metadata["key"]: getattr(untouched, setting.name)
+        for setting in fields(untouched)
+        if "key" in setting.metadata
+    }
 
 
 _COORDINATOR_DEFAULTS = _coordinator_defaults()

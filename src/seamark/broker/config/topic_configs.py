@@ -93,10 +93,10 @@ class Sourced(NamedTuple):
 
 def topic_key(name: str) -> ConfigKey:
     """Return the key, or refuse as Kafka does."""
-    found = TOPIC_KEYS.get(name)
-    if found is None:
+    known = TOPIC_KEYS.get(name)
+    if known is None:
         raise RequestRefused(ErrorCode.INVALID_CONFIG, f"topics have no configuration key {name!r}")
-    return found
+    return known
 
 
 def parse_topic_configs(given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def broker_sources(names: Sequence[str], settings: BrokerSettings) -> Iterator[S
 
 def effective(key: ConfigKey, own: Mapping[str, Any], settings: BrokerSettings) -> Sourced:
     """Return the value that counts, in the topic's units, and where it comes from."""
-    for found in sources(key, own, settings):
-        unit = next((ms for ending, ms in _UNIT_MS.items() if found.key.endswith(ending)), 1)
-        value = found.value * unit if unit > 1 and found.value >= 0 else found.value
-        return Sourced(found.key, value, found.source)
+    for sourced in sources(key, own, settings):
+        unit = next((ms for ending, ms in _UNIT_MS.items() if sourced.key.endswith(ending)), 1)
+        value = sourced.value * unit if unit > 1 and sourced.value >= 0 else sourced.value
+        return Sourced(sourced.key, value, sourced.source)
     return Sourced(key.name, key.default, DEFAULT_SOURCE)
 
 

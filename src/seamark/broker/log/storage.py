@@ -152,7 +152,7 @@ class LogStorage:
 
     def _end_sync(self, outcome: _Outcome) -> None:
         self._is_sync_planned = False
-        short = [each for each in outcome if isinstance(each[2], TooManyOpenFiles)]
+        short = [result for result in outcome if isinstance(result[2], TooManyOpenFiles)]
         for partition, work, failure in outcome:
             if not partition.is_deleted:
                 self._finish_one(partition, work, failure)

@@ -202,19 +202,19 @@ def _about_requests(nodes: list[NodeMetrics]) -> Iterator[Family]:
     seconds = Family("seamark_request_seconds", "histogram", "Time from a request's arrival to its answer.")
     received = Family("seamark_request_bytes_total", "counter", "Bytes of requests.")
     sent = Family("seamark_response_bytes_total", "counter", "Bytes of answers.")
-    for each in nodes:
-        for api, cost in sorted(each.costs.by_api.items()):
-            count.add(cost.count, node=each.node.id, api=api)
-            seconds.add_histogram(BOUNDS, cost.buckets, cost.seconds, node=each.node.id, api=api)
-            received.add(cost.bytes_in, node=each.node.id, api=api)
-            sent.add(cost.bytes_out, node=each.node.id, api=api)
+    for metrics in nodes:
+        for api, cost in sorted(metrics.costs.by_api.items()):
+            count.add(cost.count, node=metrics.node.id, api=api)
+            seconds.add_histogram(BOUNDS, cost.buckets, cost.seconds, node=metrics.node.id, api=api)
+            received.add(cost.bytes_in, node=metrics.node.id, api=api)
+            sent.add(cost.bytes_out, node=metrics.node.id, api=api)
     yield from (count, seconds, received, sent)
 
 
 def _about_groups(nodes: list[NodeMetrics]) -> Iterator[Family]:
-    coordinators = [(each, each.node.groups.coordinator) for each in nodes]
-    gauges = [(each.node.id, coordinator.gauges()) for each, coordinator in coordinators]
-    counters = [(each, coordinator.counters()) for each, coordinator in coordinators]
+    coordinators = [(metrics, metrics.node.groups.coordinator) for metrics in nodes]
+    gauges = [(metrics.node.id, coordinator.gauges()) for metrics, coordinator in coordinators]
+    counters = [(metrics, coordinator.counters()) for metrics, coordinator in coordinators]
     for kafkas, meaning in GROUP_GAUGES.items():
         gauge = Family(group_gauge_name(kafkas), "gauge", meaning)
         for node_id, values in gauges:
@@ -225,9 +225,9 @@ def _about_groups(nodes: list[NodeMetrics]) -> Iterator[Family]:
         counter = Family(group_counter_name(stem), "counter", meaning)
         what = f"{meaning.removesuffix('.')}, per second over the last {WINDOW_SECONDS:.0f} seconds."
         rate = Family(group_rate_name(stem), "gauge", what)
-        for each, values in counters:
-            counter.add(values.get(f"{stem}-count", 0), node=each.node.id)
-            rate.add(round(each.rates.per_second(f"{stem}-count"), 6), node=each.node.id)
+        for metrics, values in counters:
+            counter.add(values.get(f"{stem}-count", 0), node=metrics.node.id)
+            rate.add(round(metrics.rates.per_second(f"{stem}-count"), 6), node=metrics.node.id)
         yield counter
         yield rate
 

@@ -83,7 +83,7 @@ class MetricsEndpoint:
         self._wanted = parse_address(SETTING, str(wanted)) if wanted else None
         self._nodes: list[NodeMetrics] = []
         self._allowed_hosts = [
-            each.strip() for each in str(broker.settings.given.get(ALLOWED_HOSTS, "")).split(",") if each.strip()
+            host.strip() for host in str(broker.settings.given.get(ALLOWED_HOSTS, "")).split(",") if host.strip()
         ]
         self._pages: dict[str, Callable[[], Page]] = {
             "/metrics": lambda: Page(self.text(), content_type=CONTENT_TYPE),
@@ -100,8 +100,8 @@ class MetricsEndpoint:
         if self._wanted is None:
             return
         self._nodes = [NodeMetrics(node) for node in self._broker.nodes]
-        for each in self._nodes:
-            each.node.on_answer = each.costs.answered
+        for metrics in self._nodes:
+            metrics.node.on_answer = metrics.costs.answered
         self._page_server = PageServer(self._page, self._wanted.host, self._allowed_hosts)
         try:
             self._listening = await self._broker.loop.create_server(
@@ -123,8 +123,8 @@ class MetricsEndpoint:
             self.address = None
         if self._page_server is not None:
             self._page_server.close()
-        for each in self._nodes:
-            each.node.on_answer = None
+        for metrics in self._nodes:
+            metrics.node.on_answer = None
         self._nodes = []
 
     def text(self) -> str:
@@ -138,6 +138,6 @@ class MetricsEndpoint:
 
     def _sample(self) -> None:
         now = self._broker.clock.monotonic()
-        for each in self._nodes:
-            each.sample(now)
+        for metrics in self._nodes:
+            metrics.sample(now)
         self._timer = self._broker.timers.call_after(_SAMPLE_SECONDS, self._sample)

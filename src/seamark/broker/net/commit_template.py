@@ -123,7 +123,7 @@ class RepeatedCommit(RequestContext):
     def refuse(self, code: ErrorCode) -> None:
         """Answer with this error for every partition."""
         topics = self._template.pattern.reply.topics
-        super().reply_value(CommitReply([(topic, [(each[0], code) for each in codes]) for topic, codes in topics]))
+        super().reply_value(CommitReply([(topic, [(entry[0], code) for entry in codes]) for topic, codes in topics]))
 
 
 def _largest(context: RequestContext) -> int:

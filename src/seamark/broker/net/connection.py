@@ -217,10 +217,10 @@ class Connection(asyncio.Protocol):
             return False
         clock = node.clock
         now = clock.monotonic()
-        found = self.commits.recognise(self, data, now)
-        if found is None:
+        recognised = self.commits.recognise(self, data, now)
+        if recognised is None:
             return False
-        command, context = found
+        command, context = recognised
         if not session.may_call(context.endpoint.api.name):
             return False
         self.last_active = now - clock.ahead

@@ -179,7 +179,7 @@ class Connections:
 
     def _make_way(self, newcomer: HeldConnection, nodes: Iterable[Connections]) -> bool:
         """Close one, of these nodes, that can best be done without; False if there is none."""
-        oldest = (next(iter(each._strangers), newcomer) for each in nodes)
+        oldest = (next(iter(node._strangers), newcomer) for node in nodes)
         stranger = min(oldest, key=lambda connection: connection.opened_at)
         if stranger is not newcomer:
             stranger.close("had not made a request yet when others wanted to connect")

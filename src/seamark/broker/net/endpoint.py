@@ -71,10 +71,10 @@ class Endpoint:
         self.used: set[int] = set()
 
     def decode(self, frame: Frame, position: int, version: int) -> tuple[Any, int]:
-        found = self._decoders.get(version)
-        if found is None:
-            found = self._decoders[version] = decoder(self.api.request, version)
-        return found(frame, position, len(frame), self.max_elements)
+        decode = self._decoders.get(version)
+        if decode is None:
+            decode = self._decoders[version] = decoder(self.api.request, version)
+        return decode(frame, position, len(frame), self.max_elements)
 
     def decode_in_steps(self, frame: Frame, position: int, version: int) -> Generator[None, None, Message]:
         return decode_in_steps(self.api.request, frame, position, version, self.max_elements)

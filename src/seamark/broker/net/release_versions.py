@@ -81,10 +81,10 @@ def newest_versions(release: str) -> dict[int, int]:
     if short not in RELEASES:
         raise ConfigError("max_versions", release, f"it must be a Kafka release from {RELEASES[0]} to {RELEASES[-1]}")
     reached = RELEASES.index(short)
-    found = {}
+    newest = {}
     for key, steps in _STEPS.items():
         for step in steps.split():
             since, _, version = step.partition(":")
             if RELEASES.index(since) <= reached:
-                found[key] = int(version)
-    return found
+                newest[key] = int(version)
+    return newest

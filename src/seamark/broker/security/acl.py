@@ -112,8 +112,8 @@ class AclTable:
 
     def cost_of(self, wanted: AclFilter) -> int:
         """How many rules ``matching`` looks at."""
-        found = self._candidates(wanted)
-        return len(found) + 1 if isinstance(found, set) else len(self) + 1
+        candidates = self._candidates(wanted)
+        return len(candidates) + 1 if isinstance(candidates, set) else len(self) + 1
 
     def _candidates(self, wanted: AclFilter) -> Iterable[Acl]:
         """The rules that a filter can mean: those of one pattern if it names one, else all."""
@@ -156,11 +156,11 @@ class AclTable:
         """The rules whose pattern means the resource."""
         by_pattern = self._by_pattern
         for literal in {name, ANY_NAME}:
-            found = by_pattern.get((resource_type, PatternType.LITERAL, literal))
-            if found is not None:
-                yield found
+            rules = by_pattern.get((resource_type, PatternType.LITERAL, literal))
+            if rules is not None:
+                yield rules
         for length in self._prefix_lengths.get(resource_type, ()):
             if length <= len(name):
-                found = by_pattern.get((resource_type, PatternType.PREFIXED, name[:length]))
-                if found is not None:
-                    yield found
+                rules = by_pattern.get((resource_type, PatternType.PREFIXED, name[:length]))
+                if rules is not None:
+                    yield rules

@@ -120,7 +120,7 @@ class Gatekeeper:
         sections = cluster.state.sections
         if _MIXED in sections:
             self._take_apart(sections)
-        self._created_acls = {Acl.from_json(found) for found in sections.setdefault(_CREATED, [])}
+        self._created_acls = {Acl.from_json(stored) for stored in sections.setdefault(_CREATED, [])}
         self.acls.add(self._created_acls)
 
     def _take_apart(self, sections: dict[str, Any]) -> None:

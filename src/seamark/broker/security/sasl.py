@@ -264,7 +264,7 @@ class SaslSession(GuardedSession):
 
     def _check_same_user(self, principal: str) -> None:
         if self._is_reauthenticating and principal != self.principal:
-            before, after = (each.replace(":", ".", 1) for each in (self.principal, principal))
+            before, after = (user.replace(":", ".", 1) for user in (self.principal, principal))
             raise AuthenticationFailed(
                 "wanted to authenticate again as another user",
                 public=f"Cannot change principals during re-authentication from {before}: {after}",

@@ -55,34 +55,34 @@ class ScramExchange:
         return answer.encode()
 
     def _begin(self, message: str) -> str:
-        found = _FIRST.fullmatch(message)
-        if found is None or _BAD_ESCAPE.search(found["user"]) or _BAD_ESCAPE.search(found["authorization"] or ""):
+        match = _FIRST.fullmatch(message)
+        if match is None or _BAD_ESCAPE.search(match["user"]) or _BAD_ESCAPE.search(match["authorization"] or ""):
             raise AuthenticationFailed("the client's first SCRAM message has another form")
-        self._claimed = _unescaped(found["user"])
-        if found["authorization"] is not None and _unescaped(found["authorization"]) != self._claimed:
+        self._claimed = _unescaped(match["user"])
+        if match["authorization"] is not None and _unescaped(match["authorization"]) != self._claimed:
             sentence = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailed(sentence, public=sentence)
         credential = self._credential = self._users.credential(self._claimed, self._hash_name)
-        self._header = found["header"]
-        self._nonce = found["nonce"] + self._make_nonce()
+        self._header = match["header"]
+        self._nonce = match["nonce"] + self._make_nonce()
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._messages = f"{found['bare']},{answer}"
+        self._messages = f"{match['bare']},{answer}"
         return answer
 
     def _finish(self, message: str) -> str:
-        found = _FINAL.fullmatch(message)
-        if found is None:
+        match = _FINAL.fullmatch(message)
+        if match is None:
             raise AuthenticationFailed("the client's final SCRAM message has another form")
-        if _decoded(found["channel"]) != self._header.encode():
+        if _decoded(match["channel"]) != self._header.encode():
             raise AuthenticationFailed("the client's final SCRAM message is bound to another channel")
-        if not hmac.compare_digest(found["nonce"], self._nonce):
+        if not hmac.compare_digest(match["nonce"], self._nonce):
             raise AuthenticationFailed("the client's final SCRAM message has another nonce")
         credential = self._credential
         assert credential is not None
-        signed = f"{self._messages},{found['without_proof']}".encode()
+        signed = f"{self._messages},{match['without_proof']}".encode()
         signature = hmac.digest(credential.stored_key, signed, self._hash_name)
-        proof = _decoded(found["proof"])
+        proof = _decoded(match["proof"])
         if len(proof) != len(signature):
             raise AuthenticationFailed("the client's proof has another length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))

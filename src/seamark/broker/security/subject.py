@@ -72,7 +72,7 @@ def _attribute(encoded: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    escaped = "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
+    escaped = "".join(f"\\{character}" if character in _ESCAPED else character for character in text)
     # Spaces that a reader would trim away.
     leading = len(escaped) - len(escaped.lstrip(" "))
     trailing = len(escaped) - len(escaped.rstrip(" ")) if leading < len(escaped) else 0

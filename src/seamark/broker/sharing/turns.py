@@ -195,16 +195,16 @@ class Turns:
 
     def share(self, name: str, party: str | None = None) -> Share:
         """The share of that name."""
-        found = self._shares.get(name)
-        if found is None:
+        named = self._shares.get(name)
+        if named is None:
             if len(self._shares) >= _MOST_SHARES:
                 now = time.monotonic()
                 for share in list(self._shares.values()):
                     share.refill(now)
                     if share.is_idle and share.credit >= CREDIT_SECONDS:
                         del self._shares[share.name]
-            found = self._shares[name] = Share(name, party)
-        return found
+            named = self._shares[name] = Share(name, party)
+        return named
 
     # -- being served at once
 

@@ -41,9 +41,9 @@ def handle(
             allowed.append(group_id)
         else:
             denied.append(DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    found = map(_as_no_consumer_group, described(node.groups, allowed, missing_is_error=True))
+    groups = map(_as_no_consumer_group, described(node.groups, allowed, missing_is_error=True))
     return ConsumerGroupDescribeResponse(
-        groups=counted_lazily(len(denied) + len(allowed), map(_answer, chain(denied, found)))
+        groups=counted_lazily(len(denied) + len(allowed), map(_answer, chain(denied, groups)))
     )
 
 

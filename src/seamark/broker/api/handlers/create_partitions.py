@@ -70,7 +70,7 @@ def _plan(
     if not context.may(Operation.ALTER, ResourceType.TOPIC, wanted.name):
         raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not alter it")
     topic = require_topic(node.cluster, wanted.name)
-    assignments = None if wanted.assignments is None else [each.broker_ids for each in wanted.assignments]
+    assignments = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     return topic, plan_partitions(node.cluster, topic, wanted.count, assignments)
 
 

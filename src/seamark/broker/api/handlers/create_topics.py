@@ -78,10 +78,10 @@ def handle(node: Services, request: CreateTopicsRequest, context: RequestContext
             outcomes |= dict.fromkeys((plan.name for plan in plans), failed)
 
     def answer(outcome: tuple[str, TopicPlan | RequestRefused]) -> CreateTopicsResponseTopic:
-        name, found = outcome
-        if isinstance(found, RequestRefused):
-            return _failed(name, found.code, found.reason)
-        return _made(node, found, ids[name], context)
+        name, planned = outcome
+        if isinstance(planned, RequestRefused):
+            return _failed(name, planned.code, planned.reason)
+        return _made(node, planned, ids[name], context)
 
     return CreateTopicsResponse(topics=lazily(answer, outcomes.items()))
 
@@ -104,7 +104,7 @@ def _plan(node: Services, wanted: CreateTopicsRequestTopic, beside: dict[str, st
         wanted.name,
         wanted.num_partitions,
         wanted.replication_factor,
-        {each.partition_index: each.broker_ids for each in wanted.assignments},
+        {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments},
         {config.name: config.value for config in wanted.configs},
         beside,
     )
@@ -125,8 +125,10 @@ def _made(node: Services, plan: TopicPlan, topic_id: bytes, context: RequestCont
 def _configs(node: Services, plan: TopicPlan) -> list[CreateTopicsResponseConfig]:
     shown = []
     for key in TOPIC_KEYS.values():
-        found = effective(key, plan.configs, node.settings)
-        shown.append(CreateTopicsResponseConfig(name=key.name, value=key.show(found.value), config_source=found.source))
+        sourced = effective(key, plan.configs, node.settings)
+        shown.append(
+            CreateTopicsResponseConfig(name=key.name, value=key.show(sourced.value), config_source=sourced.source)
+        )
     return shown
 
 

@@ -49,11 +49,11 @@ def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) 
     distinct = {wanted for wanted in filters if wanted is not None}
     if sum(map(acls.cost_of, distinct)) > _MOST_RULES_LOOKED_AT:
         return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
-    found = {wanted: acls.matching(wanted) for wanted in distinct}
+    matched = {wanted: acls.matching(wanted) for wanted in distinct}
     # A rule that two filters mean is in both answers, as in Kafka's.
-    if sum(len(found[wanted]) for wanted in filters if wanted is not None) > _MOST_RULES_LOOKED_AT:
+    if sum(len(matched[wanted]) for wanted in filters if wanted is not None) > _MOST_RULES_LOOKED_AT:
         return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)
-    removed = {rule for rules in found.values() for rule in rules}
+    removed = {rule for rules in matched.values() for rule in rules}
     copies = node.security.created_among(removed)
     if removed:
         node.security.change_acls(node.cluster, remove=removed)
@@ -68,7 +68,7 @@ def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) 
             return DeleteAclsResponseFilterResult(
                 error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
             )
-        return DeleteAclsResponseFilterResult(matching_acls=lazily(matching, found[wanted]))
+        return DeleteAclsResponseFilterResult(matching_acls=lazily(matching, matched[wanted]))
 
     return DeleteAclsResponse(filter_results=lazily(answer, filters))
 

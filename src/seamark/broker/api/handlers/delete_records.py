@@ -35,10 +35,12 @@ HIGH_WATERMARK = -1
 def handle(node: Services, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        wanted.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
+        wanted.setdefault(topic.name, {}).update(
+            (partition.partition_index, partition.offset) for partition in topic.partitions
+        )
 
-    def answer(found: tuple[str, dict[int, int]]) -> DeleteRecordsResponseTopic:
-        name, offsets = found
+    def answer(asked: tuple[str, dict[int, int]]) -> DeleteRecordsResponseTopic:
+        name, offsets = asked
         partitions = lazily(partial(_delete_before, node, context, name), offsets.items())
         return DeleteRecordsResponseTopic(name=name, partitions=partitions)
 
@@ -97,9 +99,9 @@ def refuse(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> Dele
                 name=topic.name,
                 partitions=[
                     DeleteRecordsResponsePartition(
-                        partition_index=each.partition_index, low_watermark=-1, error_code=code
+                        partition_index=partition.partition_index, low_watermark=-1, error_code=code
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -40,29 +40,32 @@ def handle(node: Services, request: DeleteTopicsRequest, context: RequestContext
         for refused in response.responses:
             refused.error_message = refusal.reason
         return response
-    asked = list({(each.name, each.topic_id): each for each in wanted}.values())
-    counts = Counter(each.name or each.topic_id for each in wanted)
+    asked = list({(request_topic.name, request_topic.topic_id): request_topic for request_topic in wanted}.values())
+    counts = Counter(request_topic.name or request_topic.topic_id for request_topic in wanted)
     answers: list[DeleteTopicsResponseTopic] = []
-    found: list[tuple[DeleteTopicsRequestTopic, Topic]] = []
-    for each in asked:
-        if (each.name is None) == (each.topic_id == ZERO_UUID):
+    existing: list[tuple[DeleteTopicsRequestTopic, Topic]] = []
+    for request_topic in asked:
+        if (request_topic.name is None) == (request_topic.topic_id == ZERO_UUID):
             reason = "a topic is named by its name or by its id"
-            answers.append(_answer(each.name, each.topic_id, ErrorCode.INVALID_REQUEST, reason))
-        elif counts[each.name or each.topic_id] > 1:
+            answers.append(_answer(request_topic.name, request_topic.topic_id, ErrorCode.INVALID_REQUEST, reason))
+        elif counts[request_topic.name or request_topic.topic_id] > 1:
             reason = "the topic is named more than once"
-            answers.append(_answer(each.name, each.topic_id, ErrorCode.INVALID_REQUEST, reason))
+            answers.append(_answer(request_topic.name, request_topic.topic_id, ErrorCode.INVALID_REQUEST, reason))
         else:
-            topic = _find(node, each, context)
+            topic = _find(node, request_topic, context)
             if isinstance(topic, DeleteTopicsResponseTopic):
                 answers.append(topic)
             else:
-                found.append((each, topic))
-    names, ids = ({topic.name for each, topic in found if (each.name is None) is by_id} for by_id in (False, True))
+                existing.append((request_topic, topic))
+    names, ids = (
+        {topic.name for request_topic, topic in existing if (request_topic.name is None) is by_id}
+        for by_id in (False, True)
+    )
     doomed: list[Topic] = []
-    for each, topic in found:
+    for request_topic, topic in existing:
         if topic.name not in names or topic.name not in ids:
             doomed.append(topic)
-        elif each.name is not None:
+        elif request_topic.name is not None:
             # Told once for the two.
             reason = "the topic is named by its name and by its id"
             answers.append(_answer(topic.name, topic.id, ErrorCode.INVALID_REQUEST, reason))
@@ -114,5 +117,8 @@ def _answer(name: str | None, topic_id: bytes, code: ErrorCode, reason: str | No
 
 def refuse(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
-        responses=[_answer(each.name, each.topic_id, code, None) for each in _wanted(request, version)]
+        responses=[
+            _answer(request_topic.name, request_topic.topic_id, code, None)
+            for request_topic in _wanted(request, version)
+        ]
     )

@@ -39,8 +39,8 @@ def handle(node: Services, request: DescribeAclsRequest, context: RequestContext
     return DescribeAclsResponse(resources=lazily(_resource, groups))
 
 
-def _resource(found: tuple[tuple[ResourceType, str, PatternType], list[Acl]]) -> DescribeAclsResponseResource:
-    (resource_type, name, pattern), rules = found
+def _resource(entry: tuple[tuple[ResourceType, str, PatternType], list[Acl]]) -> DescribeAclsResponseResource:
+    (resource_type, name, pattern), rules = entry
     return DescribeAclsResponseResource(
         resource_type=resource_type, resource_name=name, pattern_type=pattern, acls=lazily(_rule, rules)
     )

@@ -34,16 +34,16 @@ def handle(node: Services, request: DescribeClusterRequest, context: RequestCont
         return response
     cluster = node.cluster
     response = DescribeClusterResponse(cluster_id=cluster.cluster_id, controller_id=cluster.controller_id)
-    for each in cluster.nodes:
-        if each.is_running or request.include_fenced_brokers:
-            address = each.address_for(context.connection)
+    for broker in cluster.nodes:
+        if broker.is_running or request.include_fenced_brokers:
+            address = broker.address_for(context.connection)
             response.brokers.append(
                 DescribeClusterResponseBroker(
-                    broker_id=each.id,
+                    broker_id=broker.id,
                     host=address.host,
                     port=address.port,
-                    rack=each.rack,
-                    is_fenced=not each.is_running,
+                    rack=broker.rack,
+                    is_fenced=not broker.is_running,
                 )
             )
     if request.include_cluster_authorized_operations:

@@ -46,7 +46,7 @@ HAS_LONG_ANSWERS = True
 
 def handle(node: Services, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     # A resource has hundreds of times the bytes of its name: one that is named again is not described again.
-    resources = {(each.resource_type, each.resource_name): each for each in request.resources}.values()
+    resources = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}.values()
     return DescribeConfigsResponse(
         results=lazily(partial(_result, node, context, request.include_synonyms), list(resources))
     )
@@ -92,9 +92,9 @@ def _topic_configs(
     own = require_topic(node.cluster, name).config.own
     described = []
     for key in TOPIC_KEYS.values():
-        found = effective(key, own, node.settings)
+        sourced = effective(key, own, node.settings)
         every = list(sources(key, own, node.settings))
-        described.append(_describe(key, found.value, found.source, every))
+        described.append(_describe(key, sourced.value, sourced.source, every))
     return described
 
 
@@ -111,7 +111,7 @@ def _broker_configs(
         every = list(broker_sources([key.name], node.settings))
         if is_default:
             # The resource of all nodes shows only what was changed for all of them while they ran.
-            every = [each for each in every if each.source == DYNAMIC_DEFAULT_SOURCE]
+            every = [sourced for sourced in every if sourced.source == DYNAMIC_DEFAULT_SOURCE]
             if not every:
                 continue
         value, source = (every[0].value, every[0].source) if every else (None, DEFAULT_SOURCE)
@@ -129,9 +129,9 @@ def _describe(key: ConfigKey, value: Any, source: int, every: list[Sourced]) -> 
         is_sensitive=key.is_sensitive,
         synonyms=[
             DescribeConfigsResponseSynonym(
-                name=each.key, value=None if key.is_sensitive else key.show(each.value), source=each.source
+                name=sourced.key, value=None if key.is_sensitive else key.show(sourced.value), source=sourced.source
             )
-            for each in every
+            for sourced in every
         ],
         config_type=key.kind,
         documentation=None,

@@ -45,8 +45,8 @@ def handle(
             denied.append(DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
         yield
     version = context.version
-    found = described(node.groups, allowed, missing_is_error=version >= _GROUP_NOT_FOUND)
-    groups = (_group(group, version) for group in chain(denied, found))
+    described_groups = described(node.groups, allowed, missing_is_error=version >= _GROUP_NOT_FOUND)
+    groups = (_group(group, version) for group in chain(denied, described_groups))
     if version >= _OPERATIONS and request.include_authorized_operations:
         groups = (_with_operations(group, context) for group in groups)
     return DescribeGroupsResponse(groups=counted_lazily(len(denied) + len(allowed), groups))

@@ -71,18 +71,18 @@ def handle(node: Services, request: FetchRequest, context: RequestContext) -> Fe
             if request.session_epoch == INITIAL_EPOCH:
                 session = node.fetch_sessions.open(asked, uses_topic_ids=version >= TOPIC_IDS_SINCE)
         else:
-            found = node.fetch_sessions.find(
+            existing = node.fetch_sessions.find(
                 request.session_id, request.session_epoch, uses_topic_ids=version >= TOPIC_IDS_SINCE
             )
-            if isinstance(found, ErrorCode):
-                return FetchResponse(error_code=found)
-            if not node.fetch_sessions.update(found, asked, _forgotten(request, version)):
+            if isinstance(existing, ErrorCode):
+                return FetchResponse(error_code=existing)
+            if not node.fetch_sessions.update(existing, asked, _forgotten(request, version)):
                 return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            if found.partitions:
-                session, is_incremental = found, True
+            if existing.partitions:
+                session, is_incremental = existing, True
                 session.count_request()
             else:
-                node.fetch_sessions.close(found.id)
+                node.fetch_sessions.close(existing.id)
     fetch = _Fetch(node, request, context, asked, session, replica_id, is_incremental=is_incremental)
     if fetch.is_long:
         context.take_turns(fetch.read_in_slices(fetch.begun))
@@ -95,18 +95,18 @@ def _asked(request: FetchRequest, version: int) -> list[FetchedPartition]:
     asked = [
         FetchedPartition(
             topic.topic_id if uses_ids else topic.topic,
-            each.partition,
-            each.fetch_offset,
-            each.partition_max_bytes,
-            each.current_leader_epoch,
-            each.last_fetched_epoch,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
         )
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
     if len(asked) > 1:
         # As in Kafka, of a partition that is named more than once the last counts.
-        asked = list({each.key: each for each in asked}.values())
+        asked = list({partition.key: partition for partition in asked}.values())
     return asked
 
 
@@ -158,10 +158,10 @@ class _Fetch:
         read = FetchRead(self._max_bytes)
         budget, context = self._node.fetch_budget, self._context
         context.on_end = self._let_go
-        for each in list(self._wanted):
+        for partition in list(self._wanted):
             read.shorten(budget.room(read.left))
             before = read.byte_count
-            self._reader.add(read, each)
+            self._reader.add(read, partition)
             self._held_bytes += read.byte_count - before
             budget.held_bytes += read.byte_count - before
             yield
@@ -272,8 +272,8 @@ class _Fetch:
             topic.partitions.append(outcome)
         if read.moved and self._context.version >= ENDPOINTS_SINCE:
             response.node_endpoints = [
-                FetchResponseNodeEndpoint(node_id=each.id, host=address.host, port=address.port, rack=each.rack)
-                for each, address in endpoints_of(self._node, read.moved, self._context)
+                FetchResponseNodeEndpoint(node_id=leader.id, host=address.host, port=address.port, rack=leader.rack)
+                for leader, address in endpoints_of(self._node, read.moved, self._context)
             ]
         return response
 
@@ -305,7 +305,7 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
             FetchResponseTopic(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=[failed_partition(each.partition, code) for each in topic.partitions],
+                partitions=[failed_partition(partition.partition, code) for partition in topic.partitions],
             )
             for topic in request.topics
         ]

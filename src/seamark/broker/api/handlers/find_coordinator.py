@@ -86,33 +86,33 @@ def find(node: Services, context: RequestContext, key_type: int, key: str) -> Co
     if partition is None or partition.leader == NO_LEADER:
         return _NOT_AVAILABLE
     leader = cluster.nodes[partition.leader]
-    if not leader.is_running or all(each.name != context.connection.listener.name for each in leader.listeners):
+    if not leader.is_running or all(listener.name != context.connection.listener.name for listener in leader.listeners):
         return _NOT_AVAILABLE
     address = leader.address_for(context.connection)
     return Coordinator(ErrorCode.NONE, leader.id, address.host, address.port)
 
 
-def _one(found: Coordinator) -> FindCoordinatorResponse:
+def _one(coordinator: Coordinator) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(
-        error_code=found.error,
+        error_code=coordinator.error,
         # Kafka's answers of these versions carry the name of the code where there is nothing else to say.
-        error_message=found.message or found.error.name,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_message=coordinator.message or coordinator.error.name,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
 def _many(find_one: Callable[[str], Coordinator], keys: list[str]) -> FindCoordinatorResponse:
     def answer(key: str) -> FindCoordinatorResponseCoordinator:
-        found = find_one(key)
+        coordinator = find_one(key)
         return FindCoordinatorResponseCoordinator(
             key=key,
-            node_id=found.node_id,
-            host=found.host,
-            port=found.port,
-            error_code=found.error,
-            error_message=found.message or "",
+            node_id=coordinator.node_id,
+            host=coordinator.host,
+            port=coordinator.port,
+            error_code=coordinator.error,
+            error_message=coordinator.message or "",
         )
 
     return FindCoordinatorResponse(coordinators=lazily(answer, keys))

@@ -41,13 +41,13 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 def handle(
     node: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     response = IncrementalAlterConfigsResponse()
     if len(request.resources) + sum(len(resource.configs) for resource in request.resources) > MOST_CHANGES:
         refusal = TooManyChanges()
         response = refuse(request, context.version, refusal.code)
-        for each in response.responses:
-            each.error_message = refusal.reason
+        for answer in response.responses:
+            answer.error_message = refusal.reason
         return response
     changes = _Changes()
     for resource in request.resources:

@@ -31,8 +31,8 @@ def handle(
     members: list[commands.LeavingMember] = []
     if context.version < _MEMBER_LIST:
         members.append(commands.LeavingMember(request.member_id))
-    for each in request.members:
-        members.append(commands.LeavingMember(each.member_id, each.group_instance_id, each.reason))
+    for member in request.members:
+        members.append(commands.LeavingMember(member.member_id, member.group_instance_id, member.reason))
         yield
     context.finish = partial(_respond, context.version)
     node.groups.submit(commands.LeaveGroup(request.group_id, members), context)

@@ -32,7 +32,7 @@ def _respond(context: RequestContext, reply: ListReply) -> ListGroupsResponse:
     sees_all = context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     groups = reply.groups
     if not sees_all:
-        groups = [each for each in groups if context.may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id)]
+        groups = [group for group in groups if context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
     return ListGroupsResponse(error_code=reply.error, groups=lazily(_listed, groups))
 
 

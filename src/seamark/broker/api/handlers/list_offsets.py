@@ -50,15 +50,15 @@ def handle(
     counts: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         is_allowed = context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        for each in topic.partitions:
-            place = topic.name, each.partition_index
+        for asked in topic.partitions:
+            place = topic.name, asked.partition_index
             counts[place] += 1
             yield None
-            if (each.timestamp < 0 and each.timestamp != MAX_TIMESTAMP) or place in looked_up or not is_allowed:
+            if (asked.timestamp < 0 and asked.timestamp != MAX_TIMESTAMP) or place in looked_up or not is_allowed:
                 continue
             partition = node.cluster.partition(*place)
-            if partition is not None and not _refusal(node, partition, each, context.version):
-                looked_up[place] = yield from _look_up_time(node, partition, each.timestamp)
+            if partition is not None and not _refusal(node, partition, asked, context.version):
+                looked_up[place] = yield from _look_up_time(node, partition, asked.timestamp)
                 if not context.connection.is_open:
                     return None
         yield None
@@ -86,13 +86,13 @@ def _response(
             if code:
                 return ListOffsetsResponsePartition(partition_index=wanted.partition_index, error_code=code)
             assert partition is not None
-            found = looked_up.get((topic.name, wanted.partition_index)) or _look_up(partition, wanted.timestamp)
+            outcome = looked_up.get((topic.name, wanted.partition_index)) or _look_up(partition, wanted.timestamp)
             if context.version < LEADER_EPOCHS_SINCE:
-                found.leader_epoch = -1
-            return found
+                outcome.leader_epoch = -1
+            return outcome
 
         # A partition that is asked for twice is refused once.
-        partitions = {each.partition_index: each for each in topic.partitions}
+        partitions = {partition.partition_index: partition for partition in topic.partitions}
         return ListOffsetsResponseTopic(name=topic.name, partitions=lazily(answer_partition, partitions.values()))
 
     return ListOffsetsResponse(topics=lazily(answer, request.topics))
@@ -132,14 +132,14 @@ def _look_up_time(
         return answer
     steps = partition.log.timestamp_steps(None if timestamp_ms == MAX_TIMESTAMP else timestamp_ms)
     try:
-        found = yield from beside(node.reading_thread, steps)
+        position = yield from beside(node.reading_thread, steps)
     except LogError as error:
         node.note_storage_failure(partition, error)
         is_damaged = isinstance(error, CorruptBatch | TornTail)
         answer.error_code = ErrorCode.CORRUPT_MESSAGE if is_damaged else ErrorCode.KAFKA_STORAGE_ERROR
         return answer
-    if found is not None and found[0] < partition.high_watermark:
-        answer.offset, answer.timestamp = found
+    if position is not None and position[0] < partition.high_watermark:
+        answer.offset, answer.timestamp = position
         answer.leader_epoch = partition.epochs.epoch_of(answer.offset)
     return answer
 
@@ -150,8 +150,8 @@ def refuse(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOf
             ListOffsetsResponseTopic(
                 name=topic.name,
                 partitions=[
-                    ListOffsetsResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
+                    ListOffsetsResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

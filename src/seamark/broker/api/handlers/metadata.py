@@ -73,13 +73,13 @@ def _describe_named(
     # What is named twice is answered once.
     names: dict[str, None] = {}
     ids: dict[bytes, None] = {}
-    for each in wanted:
-        if each.name is not None:
-            names[each.name] = None
+    for topic in wanted:
+        if topic.name is not None:
+            names[topic.name] = None
         elif context.version < _TOPICS_BY_ID:
             return refuse(request, context.version, ErrorCode.INVALID_REQUEST)
         else:
-            ids[each.topic_id] = None
+            ids[topic.topic_id] = None
         yield
     missing = yield from _create_missing(node, names, request, context)
     topics = counted_lazily(
@@ -97,7 +97,7 @@ def _respond(
 ) -> MetadataResponse:
     cluster = node.cluster
     response = MetadataResponse(
-        brokers=[_broker(each, context) for each in cluster.running_nodes],
+        brokers=[_broker(broker, context) for broker in cluster.running_nodes],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         topics=topics,

@@ -59,7 +59,7 @@ def handle(
             if context.may(Operation.READ, ResourceType.TOPIC, topic.name):
                 topics.append(topic)
             else:
-                denied.append((topic.name, [(each.partition_index, _DENIED) for each in topic.partitions]))
+                denied.append((topic.name, [(partition.partition_index, _DENIED) for partition in topic.partitions]))
             yield
         if denied and not topics:
             return _respond(denied, CommitReply())
@@ -74,8 +74,13 @@ def handle(
         offsets: list[tuple[int, int, int, str | None]] = []
         for start in range(0, len(partitions), _PARTITIONS_PER_STEP):
             offsets += [
-                (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
-                for each in partitions[start : start + _PARTITIONS_PER_STEP]
+                (
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                )
+                for partition in partitions[start : start + _PARTITIONS_PER_STEP]
             ]
             yield
         # Kafka's answer does not mention a topic without partitions either.
@@ -100,10 +105,10 @@ def handle(
 def _client_times(topics: list[OffsetCommitRequestTopic]) -> dict[tuple[str, int], int] | None:
     """The times that the client gave; None if it gave none."""
     return {
-        (topic.name, each.partition_index): each.commit_timestamp
+        (topic.name, partition.partition_index): partition.commit_timestamp
         for topic in topics
-        for each in topic.partitions
-        if each.commit_timestamp != _NO_TIME
+        for partition in topic.partitions
+        if partition.commit_timestamp != _NO_TIME
     } or None
 
 
@@ -120,11 +125,11 @@ def _respond(denied: Results, reply: CommitReply) -> OffsetCommitResponse:
     first: dict[str, list[tuple[int, ErrorCode]]] = {}
     rest: Results = []
     for topic, codes in (*denied, *reply.topics):
-        early = [each for each in codes if each[1] in _REFUSED_BEFORE_THE_GROUP]
+        early = [entry for entry in codes if entry[1] in _REFUSED_BEFORE_THE_GROUP]
         if early:
             first.setdefault(topic, []).extend(early)
         if len(early) < len(codes):
-            rest.append((topic, [each for each in codes if each[1] not in _REFUSED_BEFORE_THE_GROUP]))
+            rest.append((topic, [entry for entry in codes if entry[1] not in _REFUSED_BEFORE_THE_GROUP]))
     merged: Results = list(first.items())
     for topic, codes in rest:
         if topic in first:
@@ -152,5 +157,6 @@ def refuse(request: OffsetCommitRequest, version: int, code: ErrorCode) -> Offse
 
 def _refused(code: ErrorCode, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
-        name=topic.name, partitions=lazily(lambda each: _partition((each.partition_index, code)), topic.partitions)
+        name=topic.name,
+        partitions=lazily(lambda partition: _partition((partition.partition_index, code)), topic.partitions),
     )

@@ -44,18 +44,18 @@ def handle(
     refused: Results = {}
     wanted: list[tuple[str, list[int]]] = []
     for topic in request.topics:
-        partitions = [each.partition_index for each in topic.partitions]
+        partitions = [partition.partition_index for partition in topic.partitions]
         if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
             code, missing = ErrorCode.TOPIC_AUTHORIZATION_FAILED, partitions
         else:
             count = node.cluster.partition_count(topic.name) or 0
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            missing = [each for each in partitions if not 0 <= each < count]
+            missing = [partition for partition in partitions if not 0 <= partition < count]
         if missing:
-            refused.setdefault(topic.name, []).extend((each, code) for each in missing)
+            refused.setdefault(topic.name, []).extend((partition, code) for partition in missing)
         if len(missing) < len(partitions):
             unknown = set(missing)
-            wanted.append((topic.name, [each for each in partitions if each not in unknown]))
+            wanted.append((topic.name, [partition for partition in partitions if partition not in unknown]))
         yield
     context.finish = _response
     _Deletion(node, request.group_id, wanted, refused, context).begin()
@@ -102,7 +102,7 @@ def _parts_of(wanted: list[tuple[str, list[int]]]) -> Iterator[list[tuple[str, l
     """The same partitions, some at a time."""
     pairs = ((topic, partition) for topic, partitions in wanted for partition in partitions)
     while chunk := list(islice(pairs, _PARTITIONS_PER_STEP)):
-        yield [(topic, [each for _, each in group]) for topic, group in groupby(chunk, key=itemgetter(0))]
+        yield [(topic, [partition for _, partition in group]) for topic, group in groupby(chunk, key=itemgetter(0))]
 
 
 def _response(reply: DeleteOffsetsReply) -> OffsetDeleteResponse:

@@ -180,7 +180,7 @@ def _fetch(
             node, group_id, wanted, lambda reply: place.reply_value(_joined(group_id, None, denied, [reply]))
         )
         return
-    portioned = portioned or [*portions(_cut(wanted), _PARTITIONS_AT_ONCE, lambda each: len(each[1]) + 1)] or [[]]
+    portioned = portioned or [*portions(_cut(wanted), _PARTITIONS_AT_ONCE, lambda topic: len(topic[1]) + 1)] or [[]]
     gathering = _Gathering(
         len(portioned), lambda replies: place.reply_value(_joined(group_id, may_see, denied, replies))
     )
@@ -210,11 +210,11 @@ def _denied(partition: int) -> FetchedOffset:
 def _respond_one(version: int, asked: Topics, replies: list[FetchReply]) -> OffsetFetchResponse:
     reply = replies[0]
     if version < _GROUP_ERROR and reply.error is not _NONE:
-        found = [
-            (topic.name, lazily(lambda each: FetchedOffset(each, error=reply.error), topic.partition_indexes))
+        refused = [
+            (topic.name, lazily(lambda partition: FetchedOffset(partition, error=reply.error), topic.partition_indexes))
             for topic in asked or ()
         ]
-        return OffsetFetchResponse(topics=_topics(found))
+        return OffsetFetchResponse(topics=_topics(refused))
     return OffsetFetchResponse(error_code=reply.error, topics=_topics(reply.topics))
 
 
@@ -226,25 +226,27 @@ def _group(reply: FetchReply) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(group_id=reply.group_id or "", topics=_topics(reply.topics), error_code=reply.error)
 
 
-def _topics(found: Found) -> list[OffsetFetchResponseTopic]:
-    return lazily(_topic, found)
+def _topics(topics: Found) -> list[OffsetFetchResponseTopic]:
+    return lazily(_topic, topics)
 
 
-def _topic(found: tuple[str, list[FetchedOffset]]) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(name=found[0], partitions=lazily(_partition, found[1]))
+def _topic(topic: tuple[str, list[FetchedOffset]]) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(name=topic[0], partitions=lazily(_partition, topic[1]))
 
 
-def _partition(found: FetchedOffset) -> OffsetFetchResponsePartition:
+def _partition(fetched: FetchedOffset) -> OffsetFetchResponsePartition:
     return OffsetFetchResponsePartition(
-        partition_index=found.partition,
-        committed_offset=found.offset,
-        committed_leader_epoch=found.leader_epoch,
-        metadata=found.metadata,
-        error_code=found.error,
+        partition_index=fetched.partition,
+        committed_offset=fetched.offset,
+        committed_leader_epoch=fetched.leader_epoch,
+        metadata=fetched.metadata,
+        error_code=fetched.error,
     )
 
 
 def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
     if version < _MANY_GROUPS:
         return _respond_one(version, request.topics, [FetchReply(request.group_id, code)])
-    return _respond_many([FetchReply(each, code) for each in dict.fromkeys(group.group_id for group in request.groups)])
+    return _respond_many(
+        [FetchReply(group_id, code) for group_id in dict.fromkeys(group.group_id for group in request.groups)]
+    )

@@ -68,7 +68,7 @@ def refuse(
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponseTopic(
-                topic=topic.topic, partitions=[_failed(each.partition, code) for each in topic.partitions]
+                topic=topic.topic, partitions=[_failed(partition.partition, code) for partition in topic.partitions]
             )
             for topic in request.topics
         ]

@@ -111,7 +111,7 @@ class _Producing:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for each in wanted.partition_data:
+            for partition in wanted.partition_data:
                 if not is_first:
                     yield None
                     if not self._is_wanted():
@@ -119,13 +119,13 @@ class _Producing:
                 is_first = False
                 if code is ErrorCode.NONE:
                     assert topic is not None
-                    outcome.partition_responses.append((yield from self._append(topic, each)))
+                    outcome.partition_responses.append((yield from self._append(topic, partition)))
                 else:
-                    outcome.partition_responses.append(_failed(each.index, code))
+                    outcome.partition_responses.append(_failed(partition.index, code))
         if self._moved and context.version >= LEADER_HINTS_SINCE:
             self._response.node_endpoints = [
-                ProduceResponseNodeEndpoint(node_id=each.id, host=address.host, port=address.port, rack=each.rack)
-                for each, address in endpoints_of(self._node, self._moved, context)
+                ProduceResponseNodeEndpoint(node_id=leader.id, host=address.host, port=address.port, rack=leader.rack)
+                for leader, address in endpoints_of(self._node, self._moved, context)
             ]
 
     def _is_wanted(self) -> bool:
@@ -272,7 +272,7 @@ def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceRes
         responses=[
             ProduceResponseTopic(
                 name=topic.name,
-                partition_responses=[_failed(each.index, code) for each in topic.partition_data],
+                partition_responses=[_failed(partition.index, code) for partition in topic.partition_data],
             )
             for topic in request.topic_data
         ]

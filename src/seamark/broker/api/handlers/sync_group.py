@@ -28,7 +28,7 @@ def handle(node: Services, request: SyncGroupRequest, context: RequestContext) -
         request.group_id,
         request.member_id,
         request.generation_id,
-        [(each.member_id, bytes(each.assignment)) for each in request.assignments],
+        [(assignment.member_id, bytes(assignment.assignment)) for assignment in request.assignments],
         request.group_instance_id,
         request.protocol_type,
         request.protocol_name,
