@@ -43,7 +43,7 @@ def read_items(argument: str, wanted: Iterable[T], kind: type[T]) -> list[T]:
 
 def read_addresses(argument: str, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
     """A list of partitions, each (topic, partition)."""
-    return [_address(argument, each) for each in _listed(argument, wanted, "TopicPartition")]
+    return [_address(argument, item) for item in _listed(argument, wanted, "TopicPartition")]
 
 
 def read_by_address(argument: str, wanted: Mapping[TopicPartition, V]) -> dict[TopicPartition, V]:
@@ -72,9 +72,9 @@ def read_group_id(group_id: str) -> str:
 
 def _read_list(argument: str, wanted: Iterable[T], kind: type[T], what: str) -> list[T]:
     items = _listed(argument, wanted, what)
-    for each in items:
-        if not isinstance(each, kind):
-            raise UsageError(f"{argument} is a list of {what}; {each!r} is none")
+    for item in items:
+        if not isinstance(item, kind):
+            raise UsageError(f"{argument} is a list of {what}; {item!r} is none")
     return items
 
 
@@ -99,7 +99,7 @@ def read_partitions(wanted: object) -> tuple[TopicPartition, ...]:
     """What the argument of ``assign`` and its kin means: an iterable of (topic, partition)."""
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         raise UsageError(f"partitions are a list of TopicPartition, not {wanted!r}")
-    return tuple(dict.fromkeys(read_partition(each) for each in wanted))
+    return tuple(dict.fromkeys(read_partition(partition) for partition in wanted))
 
 
 def read_partition(wanted: object) -> TopicPartition:

@@ -254,9 +254,9 @@ def _merge(known: TopicView | None, answered: MetadataResponseTopic) -> TopicVie
         known.topic_id == answered.topic_id or NO_TOPIC_ID in (known.topic_id, answered.topic_id)
     )
     partitions: dict[int, PartitionView] = {}
-    for each in answered.partitions:
-        old = known.partitions.get(each.partition_index) if known is not None and is_same else None
-        partitions[each.partition_index] = _newer(old, each)
+    for partition in answered.partitions:
+        old = known.partitions.get(partition.partition_index) if known is not None and is_same else None
+        partitions[partition.partition_index] = _newer(old, partition)
     return TopicView(
         answered.name,
         answered.topic_id,

@@ -414,15 +414,15 @@ class DeliveryFailed(ClientError):
 
     def __init__(self, failures: Sequence[FailedTo], sent: int) -> None:
         self.failures = tuple(failures)
-        self.count = sum(each.count for each in failures)
+        self.count = sum(failure.count for failure in failures)
         self.sent = max(sent, self.count)
-        causes = [f"{each.count} to topic {each.topic!r}: {each.error}" for each in self.failures]
+        causes = [f"{failure.count} to topic {failure.topic!r}: {failure.error}" for failure in self.failures]
         if len(causes) > _TOLD_CAUSES:
             causes[_TOLD_CAUSES:] = [f"and {len(causes) - _TOLD_CAUSES} more topics or causes"]
         what = "record was" if self.sent == 1 else "records were"
         super().__init__(f"{self.count} of {self.sent} {what} not delivered: {'; '.join(causes)}")
         first = self.failures[0].error
-        self.is_retriable = all(each.error.is_retriable for each in self.failures)
+        self.is_retriable = all(failure.error.is_retriable for failure in self.failures)
         self.__cause__ = first
 
 

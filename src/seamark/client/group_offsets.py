@@ -85,9 +85,9 @@ def commit_portions(group_id: str, offsets: Mapping[TopicPartition, Offset]) -> 
 def commit_codes(response: OffsetCommitResponse) -> list[tuple[TopicPartition, ErrorCode]]:
     """Per partition, in the order of the answer: the first failure decides what becomes of the commit."""
     return [
-        (TopicPartition(topic.name, each.partition_index), error_code(each.error_code))
+        (TopicPartition(topic.name, partition.partition_index), error_code(partition.error_code))
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -129,27 +129,27 @@ class FetchedOffsets(NamedTuple):
 
 def fetched_offsets(group_id: str, response: OffsetFetchResponse) -> FetchedOffsets:
     """The answer for one group, in either form; if it leaves the group out, without offsets and errors."""
-    group = next((each for each in response.groups if each.group_id == group_id), response)
+    group = next((answered for answered in response.groups if answered.group_id == group_id), response)
     return _fetched(group.error_code, group.topics)
 
 
 def fetched_by_group(response: OffsetFetchResponse) -> dict[str, FetchedOffsets]:
     """The answers of the form for many groups."""
-    return {each.group_id: _fetched(each.error_code, each.topics) for each in response.groups}
+    return {group.group_id: _fetched(group.error_code, group.topics) for group in response.groups}
 
 
 def _fetched(code: int, topics: Iterable[OffsetFetchResponseTopic]) -> FetchedOffsets:
     offsets: dict[TopicPartition, Offset | None] = {}
     errors: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            if each.error_code:
-                errors[partition] = error_code(each.error_code)
-            elif each.committed_offset < 0:
+        for answer in topic.partitions:
+            partition = TopicPartition(topic.name, answer.partition_index)
+            if answer.error_code:
+                errors[partition] = error_code(answer.error_code)
+            elif answer.committed_offset < 0:
                 # F25: -1 without an error.
                 offsets[partition] = None
             else:
-                epoch = max(each.committed_leader_epoch, -1)
-                offsets[partition] = Offset(each.committed_offset, each.metadata or "", epoch)
+                epoch = max(answer.committed_leader_epoch, -1)
+                offsets[partition] = Offset(answer.committed_offset, answer.metadata or "", epoch)
     return FetchedOffsets(error_code(code), offsets, errors)

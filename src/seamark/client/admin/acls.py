@@ -73,10 +73,10 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
         )
         response = await network.send_to_any(request, CreateAclsResponse, deadline=deadline)
         return {
-            rule: broker_error(each.error_code, "CreateAcls", str(rule), each.error_message)
-            if each.error_code
+            rule: broker_error(result.error_code, "CreateAcls", str(rule), result.error_message)
+            if result.error_code
             else None
-            for rule, each in zip(some, response.results, strict=False)
+            for rule, result in zip(some, response.results, strict=False)
         }
 
     return await retry_each(
@@ -95,15 +95,15 @@ async def delete_acls(
         request = DeleteAclsRequest(
             filters=[
                 DeleteAclsRequestFilter(
-                    resource_type_filter=each.resource_type,
-                    resource_name_filter=each.name,
-                    pattern_type_filter=each.pattern,
-                    principal_filter=each.principal,
-                    host_filter=each.host,
-                    operation=each.operation,
-                    permission_type=each.permission,
+                    resource_type_filter=acl_filter.resource_type,
+                    resource_name_filter=acl_filter.name,
+                    pattern_type_filter=acl_filter.pattern,
+                    principal_filter=acl_filter.principal,
+                    host_filter=acl_filter.host,
+                    operation=acl_filter.operation,
+                    permission_type=acl_filter.permission,
                 )
-                for each in some
+                for acl_filter in some
             ]
         )
         response = await network.send_to_any(request, DeleteAclsResponse, deadline=deadline)

@@ -50,19 +50,19 @@ async def describe_configs(
         request = describe_api.DescribeConfigsRequest(
             resources=[
                 describe_api.DescribeConfigsRequestResource(
-                    resource_type=RESOURCE_TYPES[each.kind], resource_name=each.name, configuration_keys=None
+                    resource_type=RESOURCE_TYPES[resource.kind], resource_name=resource.name, configuration_keys=None
                 )
-                for each in some
+                for resource in some
             ]
         )
         response = await _send(network, node_id, request, describe_api.DescribeConfigsResponse, deadline)
         answers: dict[Resource, dict[str, ConfigEntry] | ClientError] = {}
-        for each in response.results:
-            resource = Resource(word_of(each.resource_type, RESOURCE_TYPES), each.resource_name)
+        for result in response.results:
+            resource = Resource(word_of(result.resource_type, RESOURCE_TYPES), result.resource_name)
             answers[resource] = (
-                broker_error(each.error_code, "DescribeConfigs", str(resource), each.error_message)
-                if each.error_code
-                else {config.name: _entry(config) for config in each.configs}
+                broker_error(result.error_code, "DescribeConfigs", str(resource), result.error_message)
+                if result.error_code
+                else {config.name: _entry(config) for config in result.configs}
             )
         return answers
 
@@ -109,11 +109,11 @@ async def alter_configs(
         )
         response = await _send(network, node_id, request, alter_api.IncrementalAlterConfigsResponse, deadline)
         answers: dict[Resource, ClientError | None] = {}
-        for each in response.responses:
-            resource = Resource(word_of(each.resource_type, RESOURCE_TYPES), each.resource_name)
+        for result in response.responses:
+            resource = Resource(word_of(result.resource_type, RESOURCE_TYPES), result.resource_name)
             answers[resource] = (
-                broker_error(each.error_code, "IncrementalAlterConfigs", str(resource), each.error_message)
-                if each.error_code
+                broker_error(result.error_code, "IncrementalAlterConfigs", str(resource), result.error_message)
+                if result.error_code
                 else None
             )
         return answers

@@ -62,8 +62,8 @@ async def list_groups(
         if response.error_code:
             return broker_error(response.error_code, "ListGroups", f"broker {node}")
         return [
-            GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type.lower(), node)
-            for each in response.groups
+            GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type.lower(), node)
+            for group in response.groups
         ]
 
     async def attempt(nodes: Sequence[Node]) -> dict[Node, list[GroupListing] | ClientError]:
@@ -86,7 +86,7 @@ async def describe_groups(
     """The named groups, or every group of the cluster for None."""
     listings: dict[str, GroupListing] = {}
     if groups is None:
-        listings = {each.group_id: each for each in await list_groups(network, deadline)}
+        listings = {listing.group_id: listing for listing in await list_groups(network, deadline)}
         groups = listings
     names = list(dict.fromkeys(read_names("group_ids", groups, "group ids")))
     asking = _Describe(network, listings, deadline)
@@ -96,10 +96,10 @@ async def describe_groups(
     missing = {name for name, error in results.errors.items() if _is_not_found(error)}
     if missing and not listings:
         # A share or streams group is found by neither question, only in the list.
-        for each in await _list_other_types(network, deadline):
-            if each.group_id in missing:
-                results.values_by_key[each.group_id] = _as_listed(each)
-                del results.errors[each.group_id]
+        for listing in await _list_other_types(network, deadline):
+            if listing.group_id in missing:
+                results.values_by_key[listing.group_id] = _as_listed(listing)
+                del results.errors[listing.group_id]
     return results
 
 
@@ -155,7 +155,7 @@ class _Describe:
     async def _classic(self, node: Node, groups: list[str]) -> dict[str, GroupDescription | ClientError]:
         request = DescribeGroupsRequest(groups=groups)
         response = await self._network.send(node.id, request, DescribeGroupsResponse, deadline=self._deadline)
-        return {each.group_id: _classic_group(each, node) for each in response.groups}
+        return {group.group_id: _classic_group(group, node) for group in response.groups}
 
     async def _consumer(self, node: Node, groups: list[str]) -> dict[str, GroupDescription | ClientError]:
         request = newer.ConsumerGroupDescribeRequest(group_ids=groups)
@@ -166,7 +166,7 @@ class _Describe:
         except UnsupportedByBroker:
             # It is older than the newer protocol, and has no groups of it.
             return {name: _not_found(name) for name in groups}
-        return {each.group_id: _newer_group(each, node) for each in response.groups}
+        return {group.group_id: _newer_group(group, node) for group in response.groups}
 
 
 async def delete_groups(network: NetworkClient, groups: Iterable[str], deadline: Deadline) -> Results[str, None]:
@@ -177,10 +177,10 @@ async def delete_groups(network: NetworkClient, groups: Iterable[str], deadline:
         request = DeleteGroupsRequest(groups_names=some)
         response = await network.send(node.id, request, DeleteGroupsResponse, deadline=deadline)
         return {
-            each.group_id: broker_error(each.error_code, "DeleteGroups", f"group {each.group_id!r}")
-            if each.error_code
+            result.group_id: broker_error(result.error_code, "DeleteGroups", f"group {result.group_id!r}")
+            if result.error_code
             else None
-            for each in response.results
+            for result in response.results
         }
 
     async def attempt(some: Sequence[str]) -> dict[str, ClientError | None]:

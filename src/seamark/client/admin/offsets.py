@@ -210,16 +210,16 @@ async def _of_one_group(
     answer = answers[group_id]
     if isinstance(answer, ClientError):
         return dict.fromkeys(partitions, answer)
-    if any(isinstance(each, CoordinatorMoved) for each in answer.values()):
+    if any(isinstance(outcome, CoordinatorMoved) for outcome in answer.values()):
         network.coordinators.moved(group_id)
     return answer
 
 
 def _deletion_codes(response: delete_api.OffsetDeleteResponse) -> list[tuple[TopicPartition, ErrorCode]]:
     return [
-        (TopicPartition(topic.name, each.partition_index), error_code(each.error_code))
+        (TopicPartition(topic.name, partition.partition_index), error_code(partition.error_code))
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -279,12 +279,12 @@ async def list_offsets(
 
     def read(response: offsets_api.ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | ClientError]:
         return {
-            partition: broker_error(each.error_code, "ListOffsets", f"partition {partition}")
-            if each.error_code
-            else ListedOffset(each.offset, each.timestamp, each.leader_epoch)
+            partition: broker_error(listed.error_code, "ListOffsets", f"partition {partition}")
+            if listed.error_code
+            else ListedOffset(listed.offset, listed.timestamp, listed.leader_epoch)
             for topic in response.topics
-            for each in topic.partitions
-            for partition in (TopicPartition(topic.name, each.partition_index),)
+            for listed in topic.partitions
+            for partition in (TopicPartition(topic.name, listed.partition_index),)
         }
 
     # Version 7 is the first that knows the largest timestamp, 2 the first with an isolation level.

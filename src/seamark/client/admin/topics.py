@@ -110,8 +110,8 @@ async def create_topics(
         )
         response = await _to_controller(network, request, create_api.CreateTopicsResponse, deadline)
         return {
-            each.name: _outcome(network, each.error_code, "CreateTopics", each.name, each.error_message)
-            for each in response.topics
+            topic.name: _outcome(network, topic.error_code, "CreateTopics", topic.name, topic.error_message)
+            for topic in response.topics
         }
 
     made = await retry_each(
@@ -160,9 +160,9 @@ async def delete_topics(network: NetworkClient, names: Iterable[str], deadline: 
         request = VersionedRequest(DeleteTopicsRequest, make)
         response = await _to_controller(network, request, DeleteTopicsResponse, deadline)
         return {
-            each.name: _outcome(network, each.error_code, "DeleteTopics", each.name, each.error_message)
-            for each in response.responses
-            if each.name is not None
+            result.name: _outcome(network, result.error_code, "DeleteTopics", result.name, result.error_message)
+            for result in response.responses
+            if result.name is not None
         }
 
     return await retry_each(
@@ -189,8 +189,8 @@ async def create_partitions(
         )
         response = await _to_controller(network, request, partitions_api.CreatePartitionsResponse, deadline)
         return {
-            each.name: _outcome(network, each.error_code, "CreatePartitions", each.name, each.error_message)
-            for each in response.results
+            result.name: _outcome(network, result.error_code, "CreatePartitions", result.name, result.error_message)
+            for result in response.results
         }
 
     grown = await retry_each(
@@ -229,12 +229,12 @@ async def delete_records(
 
     def read(response: records_api.DeleteRecordsResponse) -> dict[TopicPartition, int | ClientError]:
         return {
-            partition: broker_error(each.error_code, "DeleteRecords", f"partition {partition}")
-            if each.error_code
-            else each.low_watermark
+            partition: broker_error(answer.error_code, "DeleteRecords", f"partition {partition}")
+            if answer.error_code
+            else answer.low_watermark
             for topic in response.topics
-            for each in topic.partitions
-            for partition in (TopicPartition(topic.name, each.partition_index),)
+            for answer in topic.partitions
+            for partition in (TopicPartition(topic.name, answer.partition_index),)
         }
 
     async def attempt(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | ClientError]:
@@ -252,7 +252,7 @@ async def describe_cluster(network: NetworkClient, deadline: Deadline) -> Cluste
         return description
     if response.error_code:
         raise broker_error(response.error_code, "DescribeCluster", "the cluster", response.error_message)
-    brokers = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
+    brokers = tuple(Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers)
     return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
 
@@ -310,4 +310,4 @@ async def _wait_for_broker(
 def _is_to_come(topic: MetadataResponseTopic, least: int) -> bool:
     if topic.error_code:
         return topic.error_code in _NOT_YET
-    return len(topic.partitions) < least or any(each.error_code in _NOT_YET for each in topic.partitions)
+    return len(topic.partitions) < least or any(partition.error_code in _NOT_YET for partition in topic.partitions)

@@ -97,10 +97,10 @@ def choice(default: str, allowed: tuple[str, ...], doc: str) -> Any:
     by_folded = {word.lower(): word for word in allowed}
 
     def read(key: str, value: Any) -> str:
-        found = by_folded.get(_read_text(key, value).strip().lower())
-        if found is None:
+        meant = by_folded.get(_read_text(key, value).strip().lower())
+        if meant is None:
             raise ConfigError(key, value, f"must be one of {', '.join(word or 'an empty text' for word in allowed)}")
-        return found
+        return meant
 
     return _key(default, KeyRule("string", doc, read, values=", ".join(allowed)))
 
@@ -112,8 +112,8 @@ def names(default: tuple[str, ...], doc: str) -> Any:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, Iterable):
             raise ConfigError(key, value, "must be a list of texts, or one text with commas")
-        found = [_read_text(key, part).strip() for part in parts]
-        return tuple(part for part in found if part)
+        texts = [_read_text(key, part).strip() for part in parts]
+        return tuple(part for part in texts if part)
 
     return _key(default, KeyRule("list", doc, read))
 
@@ -126,10 +126,10 @@ def objects(default: tuple[Any, ...], doc: str) -> Any:
             value = [part.strip() for part in value.split(",") if part.strip()]
         elif isinstance(value, type) or not isinstance(value, Iterable):
             value = [value]
-        found = tuple(value)
-        if not found:
+        items = tuple(value)
+        if not items:
             raise ConfigError(key, value, "must not be empty")
-        return found
+        return items
 
     return _key(default, KeyRule("list", doc, read))
 

@@ -383,7 +383,7 @@ class ConsumerCore:
                     self._errors.append(error)
                 case ForgetCoordinator(reason):
                     # Whoever notices, the membership keeps what is known of the coordinator.
-                    self._route([each for each in self.membership.forget_coordinator(reason) if each != effect])
+                    self._route([other for other in self.membership.forget_coordinator(reason) if other != effect])
                     self.outbox.append(effect)
                 case _:
                     self.outbox.append(effect)

@@ -44,7 +44,7 @@ def columns_of(chunk: Chunk, partition: TopicPartition, max_bytes: int, limits: 
         # Hand out what stands before the unsound batch; the next call then meets it first.
         chunk.go_back(mark)
     sound: list[pa.RecordBatch] = []
-    while not chunk.is_empty and sum(each.nbytes for each in sound) < limits.poll_bytes:
+    while not chunk.is_empty and sum(batch.nbytes for batch in sound) < limits.poll_bytes:
         mark, epoch = chunk.mark(), chunk.leader_epoch
         try:
             batch = _next_columns(chunk, partition, 1, limits)

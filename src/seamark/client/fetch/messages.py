@@ -123,8 +123,8 @@ def answered_partitions(
     by_partition: dict[TopicPartition | None, FetchResponsePartition] = {}
     for topic in response.responses:
         name = topic.topic if version <= LAST_VERSION_WITH_NAMES else names.get(topic.topic_id)
-        for each in topic.partitions:
-            by_partition[None if name is None else TopicPartition(name, each.partition_index)] = each
+        for partition in topic.partitions:
+            by_partition[None if name is None else TopicPartition(name, partition.partition_index)] = partition
     return by_partition
 
 

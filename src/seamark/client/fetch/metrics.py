@@ -46,14 +46,14 @@ class FetchMetrics:
         named: dict[str, float] = {}
         lags: list[int] = []
         leads: list[int] = []
-        for each in partitions:
-            labels = f'{{topic="{escaped_label(each.partition.topic)}",partition="{each.partition.partition}"}}'
-            end = each.last_stable_offset if self._read_committed else each.high_watermark
+        for state in partitions:
+            labels = f'{{topic="{escaped_label(state.partition.topic)}",partition="{state.partition.partition}"}}'
+            end = state.last_stable_offset if self._read_committed else state.high_watermark
             if end >= 0:
-                lags.append(max(0, end - each.position.offset))
+                lags.append(max(0, end - state.position.offset))
                 named[f"seamark_consumer_records_lag{labels}"] = lags[-1]
-            if each.log_start >= 0:
-                leads.append(max(0, each.position.offset - each.log_start))
+            if state.log_start >= 0:
+                leads.append(max(0, state.position.offset - state.log_start))
                 named[f"seamark_consumer_records_lead{labels}"] = leads[-1]
         named["seamark_consumer_records_lag_avg"] = sum(lags) / len(lags) if lags else 0.0
         named["seamark_consumer_records_lag_max"] = max(lags, default=0)

@@ -139,7 +139,7 @@ class Pipeline:
 
     @property
     def has_something(self) -> bool:
-        return any(each.chunks and not each.is_paused for each in list(self._planning.partitions.values()))
+        return any(state.chunks and not state.is_paused for state in list(self._planning.partitions.values()))
 
     def _wants_more(self) -> None:
         """On the caller's thread: bytes were taken, so there may be room for another request."""
@@ -152,7 +152,7 @@ class Pipeline:
 
     def metrics(self) -> Mapping[str, float]:
         states = list(self._planning.partitions.values())
-        return self._metrics.snapshot(states, sum(each.queued_bytes for each in states), now_ms())
+        return self._metrics.snapshot(states, sum(state.queued_bytes for state in states), now_ms())
 
     # -- requests
 
@@ -289,18 +289,18 @@ class Pipeline:
             for state, target in asked.values():
                 self._waits.partition_failed(state.partition, target.offset, session.problem)
             return
-        is_empty = not any(each.records or each.error_code for each in by_partition.values())
+        is_empty = not any(answer.records or answer.error_code for answer in by_partition.values())
         states = (state for state, _ in asked.values())
         self._backoff.node_answered(session.node_id, states, started_ms, is_empty=is_empty)
         has_arrived = False
         for unchanged in asked.keys() - by_partition.keys():
             # A session leaves out what has nothing new.
             self._waits.partition_goes_on(unchanged)
-        for partition, each in by_partition.items():
+        for partition, answer in by_partition.items():
             if partition is not None and partition in asked:
                 state, target = asked[partition]
                 if self._is_current(state, target):
-                    has_arrived |= self._take_in(state, target, each)
+                    has_arrived |= self._take_in(state, target, answer)
         if has_arrived:
             self._on_arrival()
 
@@ -383,7 +383,9 @@ class Pipeline:
         state.next_offset = next_offset
         aborted = None
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
-            aborted = AbortedBatches((each.producer_id, each.first_offset) for each in answer.aborted_transactions)
+            aborted = AbortedBatches(
+                (transaction.producer_id, transaction.first_offset) for transaction in answer.aborted_transactions
+            )
         # Without a whole batch the rest is kept: what is wrong with it is found, and told, when it is decoded.
         whole = memoryview(records)[:end] if end else records
         chunk = Chunk(

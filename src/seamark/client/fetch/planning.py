@@ -124,7 +124,7 @@ class FetchPlanning:
 
     @property
     def queued_bytes(self) -> int:
-        return sum(each.queued_bytes for each in self.partitions.values())
+        return sum(state.queued_bytes for state in self.partitions.values())
 
     def plan(self, view: ClusterView, now_ms: int) -> list[NodeWork]:
         """The requests to send now, at most one per node (K6); partitions without a leader are in ``leaderless``."""
@@ -170,5 +170,5 @@ class FetchPlanning:
 
     def next_retry_ms(self, now_ms: int) -> int | None:
         """When a partition that backs off may be asked for again."""
-        waiting = (each.retry_at_ms for each in self.partitions.values() if each.may_be_fetched)
+        waiting = (state.retry_at_ms for state in self.partitions.values() if state.may_be_fetched)
         return min((at for at in waiting if at > now_ms), default=None)

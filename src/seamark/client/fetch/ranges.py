@@ -255,5 +255,7 @@ class _RangeFetch:
             raise CorruptRecords(self.partition, offset, "the broker sent no whole batch at or behind this offset")
         aborted: list[tuple[int, int]] = []
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
-            aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
+            aborted = [
+                (transaction.producer_id, transaction.first_offset) for transaction in answer.aborted_transactions
+            ]
         return _Piece(offset, next_offset, records[:size], aborted)

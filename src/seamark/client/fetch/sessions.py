@@ -134,7 +134,7 @@ class FetchSession:
         if not extra and not missing:
             return ""
         what = "; ".join(
-            f"{word} {', '.join('an unknown topic id' if each is None else str(each) for each in some)}"
+            f"{word} {', '.join('an unknown topic id' if partition is None else str(partition) for partition in some)}"
             for word, some in (("it has also", extra), ("it lacks", missing))
             if some
         )
@@ -142,8 +142,8 @@ class FetchSession:
             return f"the answer to a full fetch of {_listed(self.partitions)} is not about those partitions: {what}"
         return (
             f"the answer to an incremental fetch is not about the session's partitions: {what} (sent: "
-            f"{_listed(request.send)}; forgotten: {_listed(each for each, _ in request.forget)}; replaced: "
-            f"{_listed(each for each, _ in request.replace)})"
+            f"{_listed(request.send)}; forgotten: {_listed(partition for partition, _ in request.forget)}; replaced: "
+            f"{_listed(partition for partition, _ in request.replace)})"
         )
 
     def failed(self) -> None:

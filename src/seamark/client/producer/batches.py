@@ -153,14 +153,14 @@ class ProducerBatch:
 
     def append_many(self, some: Values, start: int, timestamp_ms: int, room: int) -> tuple[int, int]:
         """Add as many values from ``start`` on as fit into ``room`` bytes, one at least: its place, and how many."""
-        first, each = self.count, some.each
+        first, value_size = self.count, some.each
         elapsed_ms = timestamp_ms - self.base_timestamp_ms if first else 0
         count, bound = some.fitting(start, room, first, elapsed_ms)
         values = some.values[start : start + count]
         if not first:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
-            self._uniform_size = -1 if each is None else each
-        if each == self._uniform_size:
+            self._uniform_size = -1 if value_size is None else value_size
+        if value_size == self._uniform_size:
             self._uniform_count += len(values)
         if timestamp_ms < self.max_timestamp_ms or self._keys is not None:
             self._has_columns = False

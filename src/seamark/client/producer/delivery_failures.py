@@ -141,8 +141,8 @@ class UntoldFailures:
         What another thread took in the meantime is told again if this one waited for it too.
         """
         with self.lock:
-            counts = {key: each.count for key, each in self._untold.items()}
-            first = {key: each.first for key, each in self._untold.items()}
+            counts = {key: untold.count for key, untold in self._untold.items()}
+            first = {key: untold.first for key, untold in self._untold.items()}
             for batch in waited_for:
                 if batch.round < self.round and batch.unseen:
                     counts[batch.key] = counts.get(batch.key, 0) + batch.unseen
@@ -154,7 +154,7 @@ class UntoldFailures:
     def log_rest(self) -> None:
         """Log what is untold and was not logged: nobody will ask any more."""
         with self.lock:
-            left = {key: (each.count - each.logged, each.first) for key, each in self._untold.items()}
+            left = {key: (untold.count - untold.logged, untold.first) for key, untold in self._untold.items()}
             sent = self._begin_round()
         failures = [FailedTo(topic, count, error) for (topic, _), (count, error) in left.items() if count > 0]
         if failures:

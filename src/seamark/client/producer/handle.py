@@ -320,7 +320,7 @@ class ProducerFacade:
 
     def _raise_failures(self, waited_for: Iterable[BatchOutcome]) -> None:
         """DeliveryFailed if records failed that nobody was told about; with that they are told."""
-        failed = self._sender.failures.take(each for outcome in waited_for for each in outcome.failures())
+        failed = self._sender.failures.take(failure for outcome in waited_for for failure in outcome.failures())
         if failed is not None:
             raise failed
 

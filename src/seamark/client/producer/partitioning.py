@@ -29,11 +29,11 @@ class PartitionChooser:
         known = self._choices.get(topic)
         if known is not None and known[0] == view.version:
             return known[1]
-        found = view.topics.get(topic)
-        if found is None or found.error or not found.partitions:
+        known_topic = view.topics.get(topic)
+        if known_topic is None or known_topic.error or not known_topic.partitions:
             return None
-        led = tuple(index for index, each in sorted(found.partitions.items()) if each.leader >= 0)
-        count = len(found.partitions)
+        led = tuple(index for index, partition in sorted(known_topic.partitions.items()) if partition.leader >= 0)
+        count = len(known_topic.partitions)
         choices = Choices(count, None if len(led) == count else led)
         self._choices[topic] = (view.version, choices)
         return choices
@@ -86,7 +86,7 @@ class PartitionChooser:
         sticky.appended(partition, byte_count, choices, last_batch_is_full=is_batch_full)
 
     def _sticky(self, topic: str) -> BuiltInPartitioner:
-        found = self._built_in.get(topic)
-        if found is None:
-            found = self._built_in[topic] = BuiltInPartitioner(self._sticky_bytes)
-        return found
+        partitioner = self._built_in.get(topic)
+        if partitioner is None:
+            partitioner = self._built_in[topic] = BuiltInPartitioner(self._sticky_bytes)
+        return partitioner

@@ -80,7 +80,7 @@ def _deliver(senders: list[Sender]) -> None:
     for sender in senders:
         sender.hurry()
     waited_for = {sender: sender.unfinished() for sender in senders}
-    batches = [batch for each in waited_for.values() for batch in each]
+    batches = [batch for unfinished in waited_for.values() for batch in unfinished]
     if not batches:
         return
     longest_s = max(sender.delivery_timeout_s for sender in senders)
@@ -88,7 +88,7 @@ def _deliver(senders: list[Sender]) -> None:
     is_told = False
     for batch in batches:
         if not is_told and not batch.outcome.wait(max(0.0, _TOLD_AFTER_S - (deadline.seconds - deadline.remaining))):
-            left = sum(each.count for each in batches if not each.outcome.is_done)
+            left = sum(other.count for other in batches if not other.outcome.is_done)
             log.warning(
                 "delivering %d records before the program ends, at most delivery.timeout.ms (%g s); Ctrl-C gives up",
                 left,
@@ -98,7 +98,9 @@ def _deliver(senders: list[Sender]) -> None:
         batch.outcome.wait(deadline.remaining)
     for sender in senders:
         sender.delivery_thread.drain(deadline.remaining)
-    stuck = [sender for sender, each in waited_for.items() if any(not batch.outcome.is_done for batch in each)]
+    stuck = [
+        sender for sender, unfinished in waited_for.items() if any(not batch.outcome.is_done for batch in unfinished)
+    ]
     _give_up(stuck, "the delivery of records before the end of the program")
 
 

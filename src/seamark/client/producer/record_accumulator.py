@@ -182,13 +182,13 @@ class RecordAccumulator:
     def expired(self, now_ms: int) -> list[ProducerBatch]:
         """Batches whose delivery.timeout.ms has passed, waiting or in flight; those that waited are taken out."""
         too_old = now_ms - self._delivery_timeout_ms
-        found = [batch for batch in self._flying() if batch.created_ms <= too_old and not batch.outcome.is_done]
+        expired = [batch for batch in self._flying() if batch.created_ms <= too_old and not batch.outcome.is_done]
         for queue in self._queues.values():
             # In order, and the oldest in front.
             while queue and queue[0].created_ms <= too_old:
                 queue[0].is_closed = True
-                found.append(queue.popleft())
-        return found
+                expired.append(queue.popleft())
+        return expired
 
     def next_expiry_ms(self) -> int | None:
         first = [queue[0] for queue in self._queues.values() if queue]
@@ -197,13 +197,13 @@ class RecordAccumulator:
 
     def take_all(self, wanted: Callable[[ProducerBatch], bool] = lambda _: True) -> list[ProducerBatch]:
         """Every waiting batch that is wanted, taken out for good."""
-        found: list[ProducerBatch] = []
+        taken: list[ProducerBatch] = []
         for partition, queue in self._queues.items():
-            found += [batch for batch in queue if wanted(batch)]
+            taken += [batch for batch in queue if wanted(batch)]
             self._queues[partition] = deque(batch for batch in queue if not wanted(batch))
-        for batch in found:
+        for batch in taken:
             batch.is_closed = True
-        return found
+        return taken
 
     def unfinished(self, *, close: bool = True) -> list[ProducerBatch]:
         """Every batch without an outcome; the open ones are closed: they take no more records."""

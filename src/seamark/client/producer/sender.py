@@ -190,9 +190,9 @@ class ProducerSender:
 
     def _answered(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
         answers = {
-            TopicPartition(topic.name, each.index): each
+            TopicPartition(topic.name, answer.index): answer
             for topic in response.responses
-            for each in topic.partition_responses
+            for answer in topic.partition_responses
         }
         for batch in batches:
             answer = answers.get(batch.partition)

@@ -125,7 +125,7 @@ class Avro:
         registered = self.registry.schema(schema_id)
         if registered.kind != "AVRO":
             raise ValueError(f"schema {schema_id} is one of {registered.kind[:100]}, not of Avro")
-        texts = [each.text for each in self.registry.referenced(registered)]
+        texts = [schema.text for schema in self.registry.referenced(registered)]
         made = _parsed(registered.text, texts)
         self._writers_schemas.keep(schema_id, made, sum(map(len, (registered.text, *texts))))
         return made
@@ -157,8 +157,8 @@ def _parsed(text: str, needed: Iterable[str]) -> tuple[Any, Bounds]:
     fastavro = _fastavro()
     known: dict[str, Any] = {}
     try:
-        for each in needed:
-            fastavro.parse_schema(_loaded(each), named_schemas=known)
+        for needed_text in needed:
+            fastavro.parse_schema(_loaded(needed_text), named_schemas=known)
         schema = fastavro.parse_schema(_loaded(text), named_schemas=known)
         return schema, Bounds(schema, known)
     except UnsafeSchema as error:

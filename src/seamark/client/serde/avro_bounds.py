@@ -47,7 +47,7 @@ def check_depth(schema: Any) -> None:
     """Raise UnsafeSchema for a schema, as JSON has it, that is nested too deeply to be parsed."""
     level = [schema]
     for _ in range(DEEPEST_SCHEMA):
-        level = [below for each in level for below in _below(each)]
+        level = [below for outer in level for below in _below(outer)]
         if not level:
             return
     raise UnsafeSchema(f"it is nested more than {DEEPEST_SCHEMA} levels deep")
@@ -131,16 +131,16 @@ class Bounds:
         if schema["type"] not in _RECORDS:
             return _Facts(int(schema["size"]) if schema["type"] == "fixed" else 1, 0, 1)
         fields = [self._of(field["type"]) for field in schema.get("fields", ())]
-        least = sum(each.least for each in fields)
-        free = sum(each.free for each in fields) + (least == 0)
+        least = sum(facts.least for facts in fields)
+        free = sum(facts.free for facts in fields) + (least == 0)
         if free > MOST_FREE_VALUES:
             raise UnsafeSchema(f"record {name[:100]!r} has {free} values that take no bytes: {MOST_FREE_VALUES} may")
-        return _Facts(least, free, 1 + max((each.depth for each in fields), default=0))
+        return _Facts(least, free, 1 + max((facts.depth for facts in fields), default=0))
 
     def _of(self, schema: Any) -> _Facts:
         kind, schema = _kind(schema, self._named)
         if isinstance(kind, list):
-            return _Facts(1, 0, 1 + max((self._of(each).depth for each in kind), default=0))
+            return _Facts(1, 0, 1 + max((self._of(branch).depth for branch in kind), default=0))
         if isinstance(schema, dict) and schema.get("name") in self._named:
             return self._facts.get(schema["name"], _OPEN)
         if kind in ("array", "map"):

@@ -116,7 +116,7 @@ class SchemaRegistry:
         ca_file: str | None = None,
     ) -> None:
         given = urls.split(",") if isinstance(urls, str) else list(urls)
-        self._addresses = [_read_url(each.strip(), username, password) for each in given]
+        self._addresses = [_read_url(url.strip(), username, password) for url in given]
         if not self._addresses:
             raise ConfigError("schema.registry.url", "", "names no registry")
         if not timeout > 0:
@@ -165,8 +165,8 @@ class SchemaRegistry:
         ordered: dict[Reference, RegisteredSchema] = {}
         asked: set[Reference] = set()
 
-        def visit(each: RegisteredSchema, path: tuple[Reference, ...]) -> None:
-            for reference in each.references:
+        def visit(referring: RegisteredSchema, path: tuple[Reference, ...]) -> None:
+            for reference in referring.references:
                 if reference in path:
                     raise self._unusable(f"{reference.name[:_LONGEST_WORDS]!r} refers to itself")
                 if len(path) >= _DEEPEST_REFERENCE:

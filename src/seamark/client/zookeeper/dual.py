@@ -76,9 +76,9 @@ class OffsetStorage:
 
     async def _commit(self, request: OffsetCommitRequest, send: Send) -> OffsetCommitResponse:
         offsets = {
-            TopicPartition(topic.name, each.partition_index): each.committed_offset
+            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
             for topic in request.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         if self._is_dual:
             response: OffsetCommitResponse = await send(request, OffsetCommitResponse)
@@ -137,8 +137,8 @@ class OffsetStorage:
         )
         for topics in (response.topics, *(group.topics for group in response.groups)):
             for topic in topics:
-                for each in topic.partitions:
-                    _take_larger(each, old.get(TopicPartition(topic.name, each.partition_index), _NOTHING))
+                for partition in topic.partitions:
+                    _take_larger(partition, old.get(TopicPartition(topic.name, partition.partition_index), _NOTHING))
         answer: OffsetFetchResponse = response
         return answer
 
@@ -166,8 +166,8 @@ def _all_alike(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRes
             OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

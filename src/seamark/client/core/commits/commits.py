@@ -283,14 +283,16 @@ class Commits:
 
     def tick(self, now_ms: int) -> None:
         """Retry what is due and give up what is out of time."""
-        for commit in [each for each in self._backing_off if _is_due(each, now_ms)]:
+        for commit in [commit for commit in self._backing_off if _is_due(commit, now_ms)]:
             self._backing_off.remove(commit)
             commit.retry_at_ms = None
             if commit.deadline_ms is not None and now_ms >= commit.deadline_ms:
                 self._finish(commit, self._timed_out(commit), now_ms)
             else:
                 self._begin(commit, now_ms)
-        for commit in [each for each in self._queue if each.deadline_ms is not None and now_ms >= each.deadline_ms]:
+        for commit in [
+            commit for commit in self._queue if commit.deadline_ms is not None and now_ms >= commit.deadline_ms
+        ]:
             self._queue.remove(commit)
             self._finish(commit, self._timed_out(commit), now_ms)
         for ticket, commit in list(self._in_flight.items()):
@@ -300,8 +302,8 @@ class Commits:
 
     @property
     def next_tick_ms(self) -> int | None:
-        times = [each.retry_at_ms for each in self._backing_off]
-        times += [each.deadline_ms for each in (*self._queue, *self._in_flight.values(), *self._backing_off)]
+        times = [commit.retry_at_ms for commit in self._backing_off]
+        times += [commit.deadline_ms for commit in (*self._queue, *self._in_flight.values(), *self._backing_off)]
         return min((at for at in times if at is not None), default=None)
 
     # -- reporting

@@ -68,7 +68,7 @@ def verdict_on(codes: Sequence[tuple[TopicPartition, ErrorCode]], context: Commi
         if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return Verdict(broker_error(code, _API, group))
         if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
-            too_large = [where for where, each in codes if each is code]
+            too_large = [where for where, reported in codes if reported is code]
             return Verdict(
                 CommitMetadataTooLarge("the metadata is longer than the broker allows", too_large, context.group_id)
             )
@@ -89,7 +89,7 @@ def _about_the_member(
     codes: Sequence[tuple[TopicPartition, ErrorCode]],
     context: CommitContext,
 ) -> Verdict:
-    partitions = [where for where, each in codes if each is code]
+    partitions = [where for where, reported in codes if reported is code]
     group = context.group_id
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         return Verdict(

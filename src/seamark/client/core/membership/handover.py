@@ -287,7 +287,7 @@ class Completion:
             attempt.listener_error = error
             # At once: if the group goes on without us from here, these are not lost a second time.
             gone = frozenset(attempt.difference.revoked)
-            self._context.owned = tuple(each for each in self._context.owned if each not in gone)
+            self._context.owned = tuple(partition for partition in self._context.owned if partition not in gone)
             self._context.emit(Own(self._context.owned))
             self._context.request_rejoin("need to revoke partitions and re-join")
             return None

@@ -144,7 +144,7 @@ def read_assignment(assignment: bytes, most: int) -> MemberAssignment:
         TopicPartition(entry.topic, index) for entry in decoded.assigned_partitions for index in entry.partitions
     }
     partitions = tuple(sorted(assigned))
-    if impossible := next((each for each in partitions if each.partition < 0), None):
+    if impossible := next((partition for partition in partitions if partition.partition < 0), None):
         raise SeamarkError(f"it names partition {impossible.partition} of topic {impossible.topic!r}")
     return MemberAssignment(partitions=partitions, user_data=decoded.user_data)
 

@@ -96,11 +96,11 @@ def list_offsets_request(
 
 def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, FoundOffset]:
     return {
-        TopicPartition(topic.name, each.partition_index): FoundOffset(
-            error_code(each.error_code), each.offset, each.timestamp, each.leader_epoch
+        TopicPartition(topic.name, partition.partition_index): FoundOffset(
+            error_code(partition.error_code), partition.offset, partition.timestamp, partition.leader_epoch
         )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -122,11 +122,11 @@ def epoch_request(positions: Mapping[TopicPartition, Position], view: ClusterVie
 
 def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd]:
     return {
-        TopicPartition(topic.topic, each.partition): EpochEnd(
-            error_code(each.error_code), each.leader_epoch, each.end_offset
+        TopicPartition(topic.topic, partition.partition): EpochEnd(
+            error_code(partition.error_code), partition.leader_epoch, partition.end_offset
         )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 

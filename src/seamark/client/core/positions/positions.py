@@ -147,7 +147,7 @@ class Positions:
             for partition in leaderless:
                 by_partition[partition].last_error = self._no_leader(partition)
             self._later([by_partition[partition] for partition in leaderless], now_ms)
-        return [(node_id, [by_partition[each] for each in partitions]) for node_id, partitions in led.items()]
+        return [(node_id, [by_partition[partition] for partition in partitions]) for node_id, partitions in led.items()]
 
     def _no_leader(self, partition: TopicPartition) -> ClientError:
         topic = self.view.topics.get(partition.topic)
