@@ -74,7 +74,7 @@ class PageServer:
     def admit(self, client: HttpClient, address: str) -> None:
         """Count a client in; the one of its address, or of all, that came first may have to go."""
         network = network_of(address)
-        alike = [each for each, theirs in self._clients.items() if theirs == network]
+        alike = [other for other, theirs in self._clients.items() if theirs == network]
         self._clients[client] = network
         if len(alike) >= MAX_CLIENTS_OF_AN_ADDRESS:
             alike[0].abort()

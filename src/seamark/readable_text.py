@@ -29,7 +29,9 @@ def readable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def middle_cut(text: str, most: int) -> str:
@@ -67,7 +69,7 @@ def _json_escapes(match: re.Match[str]) -> str:
     if text.isprintable():
         return text
     # Above U+FFFF these are the two halves of a pair, as JSON wants it.
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def no_formula(text: str) -> str:
