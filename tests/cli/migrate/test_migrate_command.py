@@ -281,7 +281,8 @@ def test_a_connection_lost_in_the_middle_is_reported_and_the_rest_is_done_later(
         node.start()
         node.slow(0)
     assert ran.code == 1
-    assert len(ran.err.strip().splitlines()) == 1
+    # On a slow machine the client also warns that the node has been unreachable for a while.
+    assert len([line for line in ran.err.splitlines() if "has been unreachable" not in line]) == 1
     ran = run("migrate", "apply", "lost.jsonl", "--resume")
     assert ran.code == 0, ran.err
     assert {group: committed(admins[0], f"{group}-new") for group in wanted} == wanted
