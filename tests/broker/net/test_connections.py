@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import struct
+import weakref
 
 import pytest
 
@@ -224,6 +226,21 @@ def test_who_goes_away_while_its_requests_wait_is_noticed(silent, caplog, how):
         eventually(lambda: len(connections_of(broker)._open) == 1, "only the other one is left")
         assert other.metadata().controller_id == 0
     assert "it went away while its requests waited" in caplog.text
+
+
+def test_a_request_that_is_never_answered_goes_with_its_connection_without_the_collector(silent):
+    with Broker() as broker, Client(broker.bootstrap) as other:
+        broker.create_topic("t")
+        waiting = other.frame(fetch_request({("t", 0): 0}, min_bytes=1, max_wait_ms=600_000), 12)
+        [wire] = silent(broker, 1, waiting)
+        eventually(lambda: any(each.is_waiting for each in connections_of(broker)._open), "the fetch waits")
+        [connection] = [weakref.ref(each) for each in connections_of(broker)._open if each.is_waiting]
+        gc.disable()
+        try:
+            wire.close()
+            eventually(lambda: connection() is None, "it is gone, and its request with it")
+        finally:
+            gc.enable()
 
 
 def test_who_holds_little_stays_when_others_hold_too_much(silent):

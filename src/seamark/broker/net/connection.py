@@ -109,6 +109,8 @@ class Connection(asyncio.Protocol):
             self.node.connections.forget(self)
             if self._current is not None:
                 self._current.abandon()
+                # They name each other, and a request may be large: nothing waits for the collector, which comes rarely.
+                self._current = None
 
     @property
     def is_open(self) -> bool:
