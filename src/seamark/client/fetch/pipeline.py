@@ -36,7 +36,7 @@ from seamark.client.fetch.records import ReadLimits
 from seamark.client.fetch.sessions import FetchSession, FetchTarget, SessionRequest, Verdict
 from seamark.client.fetch.taking import RecordTaking
 from seamark.client.fetch.waits import FetchWaits
-from seamark.client.net.client import NetworkClient
+from seamark.client.net.client import Lane, NetworkClient
 from seamark.client.net.client_log import ClientLog
 from seamark.client.serde.deserializers import load_deserializer
 from seamark.client.timing import now_ms
@@ -428,8 +428,10 @@ class Pipeline:
             await asyncio.gather(*farewells, return_exceptions=True)
 
     async def _say_goodbye(self, session: FetchSession) -> None:
-        request = session.closing_request()
-        if request is None or self._network.is_closed or not self._network.connection_to(session.node_id).is_ready:
+        """Free the session at its broker, on a connection where no fetch waits for records in front of it."""
+        request, network, node_id = session.closing_request(), self._network, session.node_id
+        if request is None or network.is_closed or not network.connection_to(node_id).is_ready:
             return
         closing = fetch_request(request, FetchLimits(max_wait_ms=0, min_bytes=0), 1)
-        await asyncio.wait_for(self._network.send(session.node_id, closing, FetchResponse), _CLOSE_PATIENCE_S)
+        lane: Lane = "coordinator" if network.connection_to(node_id, "coordinator").is_ready else "leaving"
+        await asyncio.wait_for(network.send(node_id, closing, FetchResponse, lane=lane), _CLOSE_PATIENCE_S)

@@ -56,14 +56,15 @@ class Network:
             raise answer
         return answer, 13
 
-    async def send(self, node_id, message, response):
+    async def send(self, node_id, message, response, lane):
+        assert lane != "main", "a fetch waits there"
         answer, _ = await self.exchange(node_id, message, response)
         return answer
 
     def request_refresh(self) -> None:
         self.refreshes += 1
 
-    def connection_to(self, node_id):
+    def connection_to(self, node_id, lane="main"):
         return self
 
     is_ready = True
