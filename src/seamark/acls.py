@@ -99,10 +99,12 @@ class Acl:
         permission: PermissionType | str | int = PermissionType.ALLOW,
         host: str = ANY_HOST,
     ) -> None:
-        kind, _, who = principal.partition(":")
+        kind, _, who = principal.partition(":") if isinstance(principal, str) else ("", "", "")
         if not kind or not who:
             raise ConfigError("principal", principal, "it must be TYPE:NAME, such as User:alice")
-        if not name:
+        if not isinstance(host, str):
+            raise ConfigError("host", host, "it must be an IP address, or * for every host")
+        if not name or not isinstance(name, str):
             raise ConfigError("name", name, "a rule names a resource, or * for all of them")
         values = (
             principal,

@@ -7,6 +7,7 @@ from seamark.client import Offset, OwnedConsumer, Producer, TopicPartition
 from seamark.client.errors import BrokerError, WakeUp
 from seamark.client.net.io_thread import IoThread
 from seamark.errors import ClosedError
+from tests.support.waiting import eventually
 
 T0 = TopicPartition("t", 0)
 REFUSED = "GROUP_AUTHORIZATION_FAILED"
@@ -112,3 +113,19 @@ def test_a_closed_consumer_refuses_commits_in_both_ways(consumer):
     assert isinstance(error, ClosedError)
     with pytest.raises(ClosedError):
         consumer.commit_and_wait({T0: Offset(3)})
+
+
+def test_an_outcome_that_raises_does_not_take_the_next_ones_with_it(consumer, caplog):
+    told = []
+
+    def raises(offsets, _error):
+        told.append(offsets[T0].offset)
+        raise ZeroDivisionError(offsets[T0].offset)
+
+    for offset in (1, 2, 3):
+        consumer.commit_soon({T0: Offset(offset)}, raises)
+    eventually(lambda: len(consumer._outcomes) == 3, "the commits to end")
+    with pytest.raises(ZeroDivisionError, match="1"):
+        consumer.tell_outcomes()
+    assert told == [1, 2, 3]
+    assert len([record for record in caplog.records if "commit callback failed" in record.message]) == 2

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from seamark.client.consumer.commit_callbacks import log_error
 from seamark.client.consumer.consumer import Consumer
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.commits.commits import Commit
@@ -99,9 +100,21 @@ class OwnedConsumer(Consumer):
             raise commit.error
 
     def tell_outcomes(self) -> None:
-        """Call what ``commit_soon`` was given, for each commit that has ended, in the order of their ends."""
+        """Call what ``commit_soon`` was given, for each commit that has ended, in the order of their ends.
+
+        All of them are called; the first error of one is raised afterwards, further ones are logged.
+        """
+        first: Exception | None = None
         while self._outcomes:
-            self._outcomes.popleft()()
+            try:
+                self._outcomes.popleft()()
+            except Exception as error:  # noqa: BLE001 - user code; raised when all have run
+                if first is None:
+                    first = error
+                else:
+                    log_error(error)
+        if first is not None:
+            raise first
 
     def _check_may_commit(self) -> None:
         if self.is_closed:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
+from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.errors import UsageError
 
 Deserializer = Callable[[bytes], Any]
@@ -31,6 +32,8 @@ def load_deserializer(part: str, wanted: object) -> Deserializer | None:
     if named is not None:
         return named
     if callable(wanted):
+        refuse_generator(f"the {part} deserializer", wanted)
+        refuse_coroutine(f"the {part} deserializer", wanted, "it must be a plain function, nobody would await it")
         return wanted
     raise UsageError(
         f'{part}={wanted!r}: a deserializer is bytes, str, int, float, "json", Avro(…) or a function of bytes'

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple
 
+from seamark.client.callback_kinds import refuse_coroutine, refuse_generator
 from seamark.client.errors import ClientError
 from seamark.errors import UsageError
 
@@ -38,6 +39,8 @@ def load_serializer(part: str, wanted: object) -> Serializer | None:
         made: ByTopic = by_topic(part)
         return made
     if callable(wanted):
+        refuse_generator(f"the {part} serializer", wanted)
+        refuse_coroutine(f"the {part} serializer", wanted, "it must be a plain function, nobody would await it")
         return wanted
     raise UsageError(
         f'{part}={wanted!r}: a serializer is bytes, str, int, float, "json", Avro(…) or a function to bytes'

@@ -119,6 +119,8 @@ def test_filters_mean_what_kafkas_mean():
     [
         {"principal": "alice"},
         {"principal": "User:"},
+        {"principal": None},
+        {"host": None},
         {"operation": "ANY"},
         {"operation": "FLY"},
         {"operation": 99},

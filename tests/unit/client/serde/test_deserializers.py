@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,20 @@ def test_any_function_will_do() -> None:
     read = load_deserializer("value", bytes.hex)
     assert read is not None
     assert read(b"\x0f") == "0f"
+
+
+def test_a_function_that_gives_something_to_await_or_to_iterate_is_refused() -> None:
+    async def coroutine(content: bytes) -> bytes:
+        return content
+
+    def generator(content: bytes) -> Iterator[bytes]:
+        yield content
+
+    for load, what in ((load_deserializer, "deserializer"), (load_serializer, "serializer")):
+        with pytest.raises(UsageError, match=f"the value {what} is a coroutine function"):
+            load("value", coroutine)
+        with pytest.raises(UsageError, match=f"the key {what} is a generator function"):
+            load("key", generator)
 
 
 def test_what_is_no_deserializer_is_refused_by_name() -> None:
