@@ -134,8 +134,9 @@ class BrokerServer:
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
             raise UsageError(
-                f"{listener.host or 'all addresses'} can be reached from other machines and no security is set up: "
-                "listen on 127.0.0.1, set up security, or say --insecure (insecure=True)"
+                f"{listener.host or 'all addresses'} can be reached from other machines, and clients that do not log "
+                "in may do everything: listen on 127.0.0.1, require a login or a certificate, restrict anonymous "
+                "clients by ACLs, or pass --insecure (insecure=True)"
             )
 
     def _advertise(self, listeners: list[Listener]) -> None:

@@ -213,5 +213,13 @@ def test_without_an_authorizer_there_are_no_rules_to_talk_about():
 def test_listening_to_other_machines_needs_security_or_a_word():
     with pytest.raises(Exception, match="insecure"):
         Broker(listen="0.0.0.0:0")
+    for open_to_everyone in (
+        Security(acls=[], allow_everyone_if_no_acl_found=True),
+        Security(acls=[], super_users=["User:ANONYMOUS"]),
+    ):
+        with pytest.raises(Exception, match="clients that do not log in may do everything"):
+            Broker(listen="0.0.0.0:0", security=open_to_everyone)
+    with Broker(listen="0.0.0.0:0", security=Security(acls=[Acl("User:ANONYMOUS", "READ", "TOPIC", "open")])):
+        pass
     with Broker(listen="0.0.0.0:0", security=Security(users=USERS)) as broker:
         assert broker.bootstrap

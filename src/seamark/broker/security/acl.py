@@ -66,7 +66,7 @@ class AclTable:
 
     def __init__(self, rules: Iterable[Acl] = (), *, is_open_without_rules: bool = False) -> None:
         self.generation = 0
-        self._is_open_without_rules = is_open_without_rules
+        self.is_open_without_rules = is_open_without_rules
         self._by_pattern: dict[Pattern, set[Acl]] = {}
         # By resource type, the lengths that prefixes have and how many patterns have each.
         self._prefix_lengths: dict[ResourceType, dict[int, int]] = {}
@@ -135,7 +135,7 @@ class AclTable:
                     is_allowed = is_allowed or rule.operation in sufficient
                 elif rule.operation in (operation, Operation.ALL):
                     return False
-        return is_allowed if has_rules else self._is_open_without_rules
+        return is_allowed if has_rules else self.is_open_without_rules
 
     def allows_some(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """May there be a resource of the type, whether it exists or not, to which the principal may do this?"""

@@ -16,7 +16,7 @@ from seamark.broker.security.acl import AclTable
 from seamark.broker.security.sasl import PLAIN, Exchange, PlainExchange, SaslSession
 from seamark.broker.security.scram import ScramExchange
 from seamark.broker.security.security import Security
-from seamark.broker.security.sessions import AccessCounts, GuardedSession, Session
+from seamark.broker.security.sessions import ANONYMOUS, AccessCounts, GuardedSession, Session
 from seamark.broker.security.settings import with_settings
 from seamark.broker.security.users import Users
 from seamark.counts import counted
@@ -81,9 +81,13 @@ class Gatekeeper:
 
     @property
     def is_open(self) -> bool:
-        """Whether no one is asked for anything, so that only loopback addresses may be bound without saying so."""
+        """Whether clients that do not log in may do everything: only loopback addresses may then be bound, unless the
+        operator confirms it.
+        """
         asks_for_certificates = self._tls is not None and self._tls.verify_mode is ssl.CERT_REQUIRED
-        return not self.mechanisms and not asks_for_certificates and self.acls is None
+        if self.mechanisms or asks_for_certificates:
+            return False
+        return self.acls is None or self.acls.is_open_without_rules or ANONYMOUS in self.super_users
 
     @property
     def protocol(self) -> str:
