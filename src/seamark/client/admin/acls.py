@@ -56,7 +56,7 @@ async def describe_acls(network: NetworkClient, matching: Acl, deadline: Deadlin
         return {wanted: acls}
 
     results = await retry_each(
-        [matching], attempt, operation="describing access rules", config=network.config, deadline=deadline
+        [matching], attempt, operation="describing ACLs", config=network.config, deadline=deadline
     )
     return results.raise_if_failed()[matching]
 
@@ -65,7 +65,7 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
     asked = read_items("rules", rules, Acl)
     for rule in asked:
         if rule.name is None or rule.principal is None or rule.host is None:
-            raise UsageError(f"an access rule to create has a name, a principal and a host: {rule}")
+            raise UsageError(f"an ACL to create needs a resource name, a principal and a host, got {rule}")
 
     async def attempt(some: Sequence[Acl]) -> dict[Acl, ClientError | None]:
         request = CreateAclsRequest(
@@ -91,7 +91,7 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
         }
 
     return await retry_each(
-        asked, attempt, operation="creating access rules", config=network.config, deadline=deadline,
+        asked, attempt, operation="creating ACLs", config=network.config, deadline=deadline,
         at_once=_CREATED_AT_ONCE,
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ async def delete_acls(network: NetworkClient, filters: Iterable[Acl], deadline: 
         return answers
 
     return await retry_each(
-        asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline,
+        asked, attempt, operation="deleting ACLs", config=network.config, deadline=deadline,
         at_once=_FILTERS_AT_ONCE,
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ def number_of(word: str, words: Mapping[str, int], what: str) -> int:
     """Kafka's number for a word; UsageError names the words there are."""
     number = words.get(word)
     if number is None:
-        raise UsageError(f"{what} is one of {', '.join(words)}, not {word!r}")
+        raise UsageError(f"{what} must be one of {', '.join(words)}, got {word!r}")
     return number
 
 
@@ -64,7 +64,7 @@ class Resource:
     name: str
 
     def __post_init__(self) -> None:
-        number_of(self.kind, RESOURCE_TYPES, "the kind of a resource")
+        number_of(self.kind, RESOURCE_TYPES, "the resource type")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -166,10 +166,10 @@ class Acl:
     host: str | None = "*"
 
     def __post_init__(self) -> None:
-        number_of(self.resource, ACL_RESOURCES, "the resource of an access rule")
-        number_of(self.operation, ACL_OPERATIONS, "the operation of an access rule")
-        number_of(self.permission, ACL_PERMISSIONS, "the permission of an access rule")
-        number_of(self.pattern, ACL_PATTERNS, "the pattern of an access rule")
+        number_of(self.resource, ACL_RESOURCES, "the resource type of an ACL")
+        number_of(self.operation, ACL_OPERATIONS, "the operation of an ACL")
+        number_of(self.permission, ACL_PERMISSIONS, "the permission type of an ACL")
+        number_of(self.pattern, ACL_PATTERNS, "the pattern type of an ACL")
 
 
 # The filter that every rule matches.
