@@ -219,7 +219,7 @@ def test_a_program_that_ends_without_stopping_its_consumer_drains_it_and_says_so
     command = [sys.executable, "-c", PROGRAM, topic.bootstrap, topic.group, topic.name, client]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert f"WARNING The program exits while the parallel consumer of group '{topic.group}' runs" in ended.stderr
+    assert f"WARNING The program exits while the parallel consumer of group '{topic.group}' is running" in ended.stderr
     assert "stopped on request" in ended.stderr
     assert topic.committed() >= 1, "what was done is committed"
 

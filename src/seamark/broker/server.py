@@ -126,16 +126,16 @@ class BrokerServer:
 
     def _tell_rest(self, share: Share, step_seconds: float, rest_seconds: float) -> None:
         sentence = (
-            f"one request blocked all other clients for {step_seconds * 1000:.0f} ms, and others did before; the next "
-            f"large ones are delayed by {rest_seconds:.1f} s (ask for fewer things with each request)"
+            f"a request blocked all other clients for {step_seconds * 1000:.0f} ms, as earlier ones did; its next "
+            f"large requests are delayed by {rest_seconds:.1f} s (send smaller requests)"
         )
         self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name}: ")
 
     def _check_exposure(self, listener: Listener, *, insecure: bool) -> None:
         if self.security.is_open and not insecure and not listener.is_loopback:
             raise UsageError(
-                f"{listener.host or 'all addresses'} can be reached from other machines and no security is set up: "
-                "listen on 127.0.0.1, set up security, or say --insecure (insecure=True)"
+                f"{listener.host or 'all addresses'} is reachable from other machines and no security is configured: "
+                "listen on 127.0.0.1, configure security, or pass --insecure (insecure=True)"
             )
 
     def _advertise(self, listeners: list[Listener]) -> None:
@@ -169,7 +169,9 @@ class BrokerServer:
             await self.metrics.start()
         except DiskFull as error:
             await self._end()
-            raise DiskFull(error.file, None, f"{error.reason}; the broker needs room on this disk to start") from error
+            raise DiskFull(
+                error.file, None, f"{error.reason}; the broker needs free space on this disk to start"
+            ) from error
         except BaseException:
             await self._end()
             raise
@@ -232,7 +234,7 @@ class BrokerServer:
     async def advance(self, seconds: float) -> None:
         """Move the broker's clock and let everything happen that is due by then."""
         if not seconds >= 0:
-            raise ConfigError("seconds", seconds, "time goes forward only")
+            raise ConfigError("seconds", seconds, "time can only move forward")
         self.clock.advance(seconds)
         for _ in range(_TURNS_AFTER_ADVANCE):
             self.timers.wake()

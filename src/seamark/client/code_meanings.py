@@ -9,7 +9,7 @@ def meaning_of(code: ErrorCode) -> str:
     """What a code says; of one without words, its number.
 
     >>> meaning_of(ErrorCode.NOT_COORDINATOR), meaning_of(ErrorCode.STALE_BROKER_EPOCH)
-    ('another broker coordinates the group', 'error code 77')
+    ('another broker is the coordinator of the group', 'error code 77')
     """
     return _MEANINGS.get(code) or f"error code {int(code)}"
 
@@ -18,14 +18,14 @@ _MEANINGS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "the broker reported an unexpected error without a reason",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the offset is outside the log of the partition",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker does not have this topic or partition",
-    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another broker leads the partition",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition currently has no leader",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another broker is the leader of the partition",
     ErrorCode.REQUEST_TIMED_OUT: "the broker did not finish in time",
     ErrorCode.MESSAGE_TOO_LARGE: "the records are larger than the topic allows",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "the offset metadata is longer than the broker allows",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading the group",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker coordinates the group at the moment",
-    ErrorCode.NOT_COORDINATOR: "another broker coordinates the group",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group currently has no coordinator",
+    ErrorCode.NOT_COORDINATOR: "another broker is the coordinator of the group",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic name is invalid",
     ErrorCode.ILLEGAL_GENERATION: "the group has moved on to another generation",
     ErrorCode.INVALID_GROUP_ID: "the group id is invalid",

@@ -269,7 +269,7 @@ def test_tls_on_a_plain_port_closes_with_one_line(authority, caplog):
     with Broker() as broker:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             ask_over_tls(broker.bootstrap, trusting(authority))
-        assert caplog.text.count("began a TLS handshake on a port without TLS") == 1
+        assert caplog.text.count("started a TLS handshake on a port without TLS") == 1
 
 
 def test_connections_that_never_shake_hands_count_as_connections(tls, authority):

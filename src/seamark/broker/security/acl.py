@@ -77,7 +77,7 @@ class Acl:
         if not kind or not who:
             raise ConfigError("principal", principal, "it must be TYPE:NAME, such as User:alice")
         if not name:
-            raise ConfigError("name", name, "a rule names a resource, or * for all of them")
+            raise ConfigError("name", name, "an ACL must name a resource, or * for all of them")
         values = (
             principal,
             _member(Operation, "operation", operation, (Operation.ANY,)),
@@ -88,7 +88,7 @@ class Acl:
             host,
         )
         if values[2] is ResourceType.CLUSTER and name not in (CLUSTER_NAME, ANY_NAME):
-            raise ConfigError("name", name, f"the cluster's name is {CLUSTER_NAME}")
+            raise ConfigError("name", name, f"the name of the cluster resource must be {CLUSTER_NAME}")
         for slot, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, slot, value)
 

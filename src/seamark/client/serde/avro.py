@@ -74,9 +74,7 @@ class Avro:
             raise ValueError(f"{len(content)} bytes are too few for a schema id and a datum")
         magic, schema_id = _PREFIX.unpack_from(content)
         if magic != MAGIC:
-            raise ValueError(
-                f"it begins with byte {magic & 0xFF}, not with the magic byte 0 that stands before a schema id"
-            )
+            raise ValueError(f"it begins with byte {magic & 0xFF}, not with the magic byte 0 that precedes a schema id")
         known = self._writers_schemas.get(schema_id)
         if known is None:
             known = self._parse(schema_id)
