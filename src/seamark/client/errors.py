@@ -291,7 +291,7 @@ def broker_error(code: int | ErrorCode, api: str, subject: str, message: str | N
     """The error for a code off the wire, of the class whose remedy fits.
 
     >>> broker_error(16, "OffsetCommit", "group 'g'")
-    CoordinatorMoved("OffsetCommit of group 'g': NOT_COORDINATOR (another broker coordinates the group)")
+    CoordinatorMoved("OffsetCommit of group 'g': NOT_COORDINATOR (another broker is the coordinator of the group)")
     """
     known = error_code(code)
     return remedy(known)(known, api, subject, message)

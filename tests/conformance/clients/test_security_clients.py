@@ -260,7 +260,7 @@ def test_plain_bytes_on_a_tls_port_close_with_one_line(tls, caplog):
     with Broker(security=Security(tls=tls)) as broker, Wire(broker.bootstrap) as wire:
         wire.send(API_VERSIONS)
         wait_for_line(caplog, "TLS handshake")
-        assert caplog.text.count("did not complete the TLS handshake: what it sent is not TLS") == 1
+        assert caplog.text.count("did not complete the TLS handshake: it did not send TLS") == 1
         assert caplog.text.count("closed connection") == 1
 
 
