@@ -46,7 +46,7 @@ WRONG = [
     ("list_offsets", ({T0: 2**63},), "a timestamp must be an integer number of milliseconds"),
     ("record_times", ([5],), "places must be a list of LogPlace, but contains 5"),
     ("create_acls", ("x",), "rules must be a list of Acl, got 'x'"),
-    ("delete_acls", ([5],), "filters must be a list of Acl, but contains 5"),
+    ("delete_acls", ([5],), "filters must be a list of AclFilter, but contains 5"),
 ]
 
 
