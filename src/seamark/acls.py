@@ -105,7 +105,7 @@ class Acl:
         if not isinstance(host, str):
             raise ConfigError("host", host, "it must be an IP address, or * for every host")
         if not name or not isinstance(name, str):
-            raise ConfigError("name", name, "a rule names a resource, or * for all of them")
+            raise ConfigError("name", name, "an ACL must name a resource, or * for all of them")
         values = (
             principal,
             _member(Operation, "operation", operation, (Operation.ANY,)),
@@ -116,7 +116,7 @@ class Acl:
             host,
         )
         if values[2] is ResourceType.CLUSTER and name not in (CLUSTER_NAME, ANY_NAME):
-            raise ConfigError("name", name, f"the cluster's name is {CLUSTER_NAME}")
+            raise ConfigError("name", name, f"the name of the cluster resource must be {CLUSTER_NAME}")
         for slot, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, slot, value)
 

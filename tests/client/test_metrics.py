@@ -202,7 +202,7 @@ def test_what_goes_wrong_is_logged_with_its_reason(events):
     found = dict(events("g"))
     assert found["commit_failed"].levelno == logging.WARNING
     assert found["commit_failed"].partitions == ("t-0",)
-    assert "the metadata is longer than the broker allows" in found["commit_failed"].reason
+    assert "the offset metadata is longer than the broker allows" in found["commit_failed"].reason
     assert found["commit_failed"].is_automatic is False
     assert found["coordinator_lost"].address in broker.bootstrap
     assert found["lost"].partitions == ("t-0",)

@@ -16,4 +16,4 @@ def test_a_batch_that_cannot_be_read_fails_its_partition_and_no_other():
             found, unreadable = read_points(consumer, {BAD: [0], GOOD: [1]}, {BAD: 1, GOOD: 3})
     assert list(found) == [GOOD]
     assert list(unreadable) == [BAD]
-    assert unreadable[BAD].startswith("its records at offset 0 cannot be read: their batch is over record.max.headers")
+    assert unreadable[BAD].startswith("its records at offset 0 cannot be read: their batch exceeds record.max.headers")

@@ -150,11 +150,11 @@ def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
         consumer.wait_until(lambda: consumer.status().tally["dead_lettered"] == 3, timeout=60)
     text = "\n".join(caplog.messages)
     assert "failed (attempt 1): Poisoned: cannot bear" in text
-    assert "; it is tried again" in text
+    assert "; it is retried" in text
     assert "; it is written to the dead-letter topic" in text
     assert f"; written to {topic.name}.dead-letters" in text
-    assert len([message for message in caplog.messages if message.endswith("; it is tried again")]) == 1
-    assert "2 more with Poisoned; it is tried again" in text
+    assert len([message for message in caplog.messages if message.endswith("; it is retried")]) == 1
+    assert "2 more failed with Poisoned; it is retried" in text
     caplog.clear()
     topic.group += "-skipping"
     with (
@@ -239,8 +239,8 @@ def test_a_program_that_ends_without_stopping_its_consumer_drains_it_and_says_so
     command = [sys.executable, "-c", PROGRAM, topic.bootstrap, topic.group, topic.name, client]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert f"WARNING The program ends while the parallel consumer of group '{topic.group}' runs" in ended.stderr
-    assert "stopped as asked" in ended.stderr
+    assert f"WARNING The program exits while the parallel consumer of group '{topic.group}' is running" in ended.stderr
+    assert "stopped on request" in ended.stderr
     assert topic.committed() >= 1, "what was done is committed"
 
 
@@ -278,7 +278,7 @@ def test_a_program_that_ends_with_a_hung_handler_process_ends_after_the_drain_ti
             if begun.exists() and is_alive(int(begun.read_text())):
                 os.kill(int(begun.read_text()), signal.SIGKILL)
     text = (tmp_path / "said").read_text()
-    assert "WARNING The program ends while the parallel consumer" in text
+    assert "WARNING The program exits while the parallel consumer" in text
     assert "1 unfinished" in text
 
 
@@ -315,7 +315,7 @@ def test_a_dead_letter_is_written_while_the_end_of_the_program_drains(topic, cli
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     assert f"written to {topic.name}.dead-letters" in ended.stderr
-    assert "stopped as asked" in ended.stderr
+    assert "stopped on request" in ended.stderr
     assert topic.committed() == 1
 
 
@@ -351,7 +351,7 @@ def test_a_consumer_works_on_while_the_program_has_threads_that_python_waits_for
         topic.write(numbers(2))
         _, errors = program.communicate(timeout=120)
     assert program.returncode == 0, errors
-    assert "WARNING The program ends while the parallel consumer" in errors
+    assert "WARNING The program exits while the parallel consumer" in errors
     assert "AssertionError" not in errors
     assert topic.committed() == 2
 
@@ -403,7 +403,7 @@ def test_at_most_once_what_a_short_drain_leaves_committed_and_not_run_is_told(to
     summary = consumer.stop(drain=0.0)
     release.set()
     assert (summary.unfinished, summary.lost) == (0, 50)
-    assert "0 unfinished; 50 committed and not done, which at most once does not run again; " in str(summary)
+    assert "0 unfinished; 50 committed but not processed, which at most once does not repeat; " in str(summary)
     assert [each.levelname for each in caplog.records if str(summary) in each.getMessage()] == ["WARNING"]
 
 

@@ -141,7 +141,7 @@ def test_work_that_a_handler_leaves_in_a_generator_is_not_committed(topic, batch
 
     topic.write(numbers(3))
     consumer = topic.consumer(handle, retry=Retry(attempts=1), batch=batch).start()
-    with pytest.raises(ConsumerStopped, match="a generator that nobody runs"):
+    with pytest.raises(ConsumerStopped, match="a generator, which is not run"):
         consumer.wait(20)
     assert topic.committed() in (None, 0)
 
@@ -152,7 +152,7 @@ def test_a_generator_function_is_refused_when_the_consumer_is_made(topic, run_in
     def handle(given):
         yield given
 
-    with pytest.raises(ConfigError, match="is a generator function: calling it runs nothing"):
+    with pytest.raises(ConfigError, match="is a generator function, so calling it runs nothing"):
         topic.consumer(handle, run_in=run_in, batch=batch)
 
 
@@ -189,7 +189,7 @@ def test_a_hanging_handler_is_named_with_its_place_and_can_be_skipped(topic, unt
         assert (stall.stall.offset, stall.stall.waiting) == (0, 2)
         assert "test_failures.py" in stall.stands_at
         assert "hang_" in stall.stands_at
-        until(lambda: any("is held at offset 0" in message for message in caplog.messages))
+        until(lambda: any("has been held at offset 0" in message for message in caplog.messages))
         assert topic.committed() in (None, 0)
         with pytest.raises(UsageError, match="not in flight"):
             consumer.skip(topic.partitions[0], 1)

@@ -111,10 +111,10 @@ def test_a_consumer_is_unhealthy_when_it_stopped_stalled_or_cannot_commit():
     limits = {"max_stall": 60.0, "max_commit_failing": 30.0}
     assert complaints(STATUS, max_stall=100.0, max_commit_failing=30.0) == []
     [stalled] = complaints(STATUS, **limits)
-    assert "is held at offset 17" in stalled
+    assert "has been held at offset 17" in stalled
     assert "handlers.py:12 in charge" in stalled
     failing = replace(STATUS, holding=(), commits=CommitStatus(failing_for=31.0, last_error="NOT_COORDINATOR"))
-    assert complaints(failing, **limits) == ["no commit was accepted for 31 s, the last error: NOT_COORDINATOR"]
+    assert complaints(failing, **limits) == ["no commit was accepted for 31 s; last error: NOT_COORDINATOR"]
     failed = replace(STATUS, holding=(), state=State.FAILED, reason="orders-0 offset 1 failed once: ValueError: no")
     assert complaints(failed, **limits) == ["the consumer stopped: orders-0 offset 1 failed once: ValueError: no"]
     assert complaints(replace(STATUS, holding=(), state=State.STOPPING), **limits) == []
@@ -136,8 +136,8 @@ def test_the_endpoint_answers_probes_and_says_why_not():
         told.said = replace(STATUS, state=State.FAILED, reason="it broke", partitions={})
         assert get(server, "/healthz") == (503, "the consumer stopped: it broke\n")
         assert get(server, "/readyz") == (503, "the consumer is failed\n")
-        told.said = UsageError("the parallel consumer did not answer within 15 s")
-        assert get(server, "/healthz") == (503, "the parallel consumer did not answer within 15 s\n")
+        told.said = UsageError("the parallel consumer did not respond within 15 s")
+        assert get(server, "/healthz") == (503, "the parallel consumer did not respond within 15 s\n")
 
 
 def test_a_partition_that_is_not_read_on_degrades_the_health_and_is_no_reason_for_a_restart():
@@ -217,7 +217,7 @@ def test_a_running_consumer_is_watched_end_to_end(seamark_broker, seamark_topic)
             # The first look finds the frontier just moved.
             eventually(lambda: get(server, "/healthz")[0] == 503, "the stall")
             _, reasons = get(server, "/healthz")
-            assert "is held at offset" in reasons
+            assert "has been held at offset" in reasons
             assert "test_observability.py" in reasons, "where the handler stands"
             release.set()
             line = f'seamark_parallel_done_total{{group="watched-{seamark_topic}"}} 10\n'

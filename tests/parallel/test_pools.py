@@ -209,15 +209,15 @@ class OwnMap(map):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (generator_of, "returned a generator that nobody runs"),
-        (coroutine_of, "returned a coroutine that nobody awaits"),
-        (async_generator_of, "returned an async generator that nobody runs"),
-        (lambda record: ToAwait(), "returned something to await that nobody awaits"),
-        (lambda record: Future(), "returned a future that nobody waits for"),
-        (lambda record: map(print, [record]), "returned an object of type map that nobody iterates over"),
-        (lambda record: OwnMap(print, [record]), "an object of type OwnMap that nobody iterates over"),
-        (lambda record: starmap(print, [[record]]), "an object of type starmap that nobody iterates over"),
-        (lambda record: AsyncResult.__new__(AsyncResult), "an object of type ApplyResult that nobody waits for"),
+        (generator_of, "returned a generator, which is not run"),
+        (coroutine_of, "returned a coroutine, which is not awaited"),
+        (async_generator_of, "returned an async generator, which is not run"),
+        (lambda record: ToAwait(), "returned an awaitable, which is not awaited"),
+        (lambda record: Future(), "returned a future, which is not waited for"),
+        (lambda record: map(print, [record]), "returned an object of type map, which is not iterated over"),
+        (lambda record: OwnMap(print, [record]), "an object of type OwnMap, which is not iterated over"),
+        (lambda record: starmap(print, [[record]]), "an object of type starmap, which is not iterated over"),
+        (lambda record: AsyncResult.__new__(AsyncResult), "an object of type ApplyResult, which is not waited for"),
     ],
 )
 @pytest.mark.parametrize("batch", [None, Batch()], ids=["one", "batch"])
@@ -449,7 +449,7 @@ def run_to_the_end(function):
     ],
 )
 def test_a_generator_function_is_refused_as_a_handler(handler, run_in):
-    with pytest.raises(ConfigError, match="generator function: calling it runs nothing; leave out its yield"):
+    with pytest.raises(ConfigError, match="generator function, so calling it runs nothing: remove the yield"):
         where_to_run(handler, run_in)
 
 

@@ -41,7 +41,7 @@ def test_a_signal_lets_the_running_record_end_and_commits_it(topic, number):
         program.send_signal(number)
         said, errors = program.communicate(timeout=30)
     assert program.returncode == 0, errors
-    assert "stopped as asked" in said
+    assert "stopped on request" in said
     assert 1 <= topic.committed() < 3
 
 

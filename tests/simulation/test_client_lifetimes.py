@@ -81,5 +81,5 @@ def test_a_lifetime_of_clients_that_never_waits_is_ended(monkeypatch):
     from seamark.client.core.membership.heartbeats import HeartbeatTiming
 
     monkeypatch.setattr(HeartbeatTiming, "is_due", lambda self, now_ms: False)
-    with pytest.raises(LifetimeFailed, match="time goes on"):
+    with pytest.raises(LifetimeFailed, match="time moves forward"):
         run_lifetime(0, "clients")

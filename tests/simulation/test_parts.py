@@ -277,6 +277,6 @@ def test_a_transcript_shows_its_end_and_tells_all_courses_apart():
     one, other = Transcript(), Transcript()
     one.events += [(1, "a", "x"), (2, "b", 3)]
     other.events += [(1, "a", "x"), (2, "b", 4)]
-    assert one.text(1).splitlines()[0] == "… 1 events before"
+    assert one.text(1).splitlines()[0] == "… 1 earlier events"
     assert "b" in one.text(1).splitlines()[1]
     assert one.digest() != other.digest()

@@ -215,7 +215,7 @@ def test_a_broker_without_version_0_is_told_with_the_way_out(fresh_name):
         options = {"offsets.storage": "zookeeper", "enable.auto.commit": False}
         with Consumer(options, bootstrap_servers=plain.bootstrap, group_id=fresh_name("group")) as member:
             member.assign([T0])
-            with pytest.raises(OffsetStorageRefused, match=r"give zookeeper\.connect"):
+            with pytest.raises(OffsetStorageRefused, match=r"set zookeeper\.connect"):
                 member.commit({T0: 1})
 
 

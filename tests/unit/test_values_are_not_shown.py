@@ -57,13 +57,13 @@ def test_an_unknown_setting_is_named_without_its_value(door, name):
 def test_a_key_that_is_no_text_is_named_without_its_value():
     with pytest.raises(ConfigError) as caught:
         AdminConfig.from_options({**HERE, b"sasl.password": SECRET})
-    assert str(caught.value) == "b'sasl.password': a configuration key is a text"
+    assert str(caught.value) == "b'sasl.password': a configuration key must be a string"
 
 
 def test_a_password_in_an_address_is_not_shown():
     with pytest.raises(ConfigError) as caught:
         AdminConfig.from_options({"bootstrap.servers": f"alice:{SECRET}@broker:9092"})
-    assert str(caught.value) == "bootstrap.servers='…@broker:9092': must be host:port, the port from 1 to 65535"
+    assert str(caught.value) == "bootstrap.servers='…@broker:9092': must be host:port with a port from 1 to 65535"
     with pytest.raises(ConfigError) as caught:
         AdminConfig.from_options({"bootstrap.servers": "broker"})
     assert "bootstrap.servers='broker'" in str(caught.value)

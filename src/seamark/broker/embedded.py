@@ -215,7 +215,7 @@ class Broker:
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         if threading.current_thread() is self._thread:
             work.close()
-            raise UsageError("this cannot be called from the broker's own thread")
+            raise UsageError("this must not be called from the broker's own thread")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_SECONDS)
 
     def _end_thread(self) -> None:

@@ -33,7 +33,7 @@ def python_event_loop() -> asyncio.AbstractEventLoop:
     def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR:
-            shortage.say("a connection could not be accepted, it is tried again: %s", error.strerror)
+            shortage.say("a connection could not be accepted, retrying: %s", error.strerror)
         else:
             loop.default_exception_handler(context)
 

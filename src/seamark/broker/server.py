@@ -126,8 +126,8 @@ class BrokerServer:
 
     def _tell_rest(self, share: Share, step_seconds: float, rest_seconds: float) -> None:
         sentence = (
-            f"one request blocked all other clients for {step_seconds * 1000:.0f} ms, and others did before; the next "
-            f"large ones are delayed by {rest_seconds:.1f} s (ask for fewer things with each request)"
+            f"a request blocked all other clients for {step_seconds * 1000:.0f} ms, as earlier ones did; its next "
+            f"large requests are delayed by {rest_seconds:.1f} s (send smaller requests)"
         )
         self.log_limits.write(logging.WARNING, share.name, sentence, about=f"{share.name}: ")
 
@@ -170,7 +170,9 @@ class BrokerServer:
             await self.metrics.start()
         except DiskFull as error:
             await self._end()
-            raise DiskFull(error.file, None, f"{error.reason}; the broker needs room on this disk to start") from error
+            raise DiskFull(
+                error.file, None, f"{error.reason}; the broker needs free space on this disk to start"
+            ) from error
         except BaseException:
             await self._end()
             raise
@@ -233,7 +235,7 @@ class BrokerServer:
     async def advance(self, seconds: float) -> None:
         """Move the broker's clock and let everything happen that is due by then."""
         if not seconds >= 0:
-            raise ConfigError("seconds", seconds, "time goes forward only")
+            raise ConfigError("seconds", seconds, "time can only move forward")
         self.clock.advance(seconds)
         for _ in range(_TURNS_AFTER_ADVANCE):
             self.timers.wake()

@@ -27,7 +27,7 @@ def one_of(name: str, given: Any, other_name: str, other: Any) -> Any:
     <class 'str'>
     """
     if given is not None and other is not None:
-        raise UsageError(f"{name}= and {other_name}= are the same argument: pass only one of them")
+        raise UsageError(f"{name}= and {other_name}= are the same argument: pass only one")
     return other if given is None else given
 
 
@@ -53,20 +53,20 @@ def read_by_address(argument: str, wanted: Mapping[TopicPartition, V]) -> dict[T
 
 def read_mapping(argument: str, wanted: Mapping[T, V], keys: str) -> Mapping[T, V]:
     if not isinstance(wanted, Mapping):
-        raise UsageError(f"{argument} is a mapping by {keys}, not {wanted!r}")
+        raise UsageError(f"{argument} must be a mapping keyed by {keys}, got {wanted!r}")
     return wanted
 
 
 def read_whole(argument: str, value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UsageError(f"{argument} has whole numbers from {least} to {most}, not {value!r}")
+        raise UsageError(f"the values of {argument} must be integers from {least} to {most}, got {value!r}")
     return value
 
 
 def read_group_id(group_id: str) -> str:
     """The group that offsets are committed for; Kafka lets nobody commit for the group without a name."""
     if not isinstance(group_id, str) or not group_id:
-        raise UsageError(f"group_id is the name of a group, not {group_id!r}")
+        raise UsageError(f"group_id must be the name of a group, got {group_id!r}")
     return group_id
 
 
@@ -74,16 +74,16 @@ def _read_list(argument: str, wanted: Iterable[T], kind: type[T], what: str) -> 
     items = _listed(argument, wanted, what)
     for item in items:
         if not isinstance(item, kind):
-            raise UsageError(f"{argument} is a list of {what}; {item!r} is none")
+            raise UsageError(f"{argument} must be a list of {what}, but contains {item!r}")
     return items
 
 
 def _listed(argument: str, wanted: Iterable[T], what: str) -> list[T]:
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         remedy = f"; write [{wanted!r}]" if isinstance(wanted, str) and what.endswith("s") else ""
-        raise UsageError(f"{argument} is a list of {what}, not {wanted!r}{remedy}")
+        raise UsageError(f"{argument} must be a list of {what}, got {wanted!r}{remedy}")
     if isinstance(wanted, TopicPartition):
-        raise UsageError(f"{argument} is a list of {what}, not one; write [{wanted!r}]")
+        raise UsageError(f"{argument} must be a list of {what}, not a single one; write [{wanted!r}]")
     return list(wanted)
 
 
@@ -92,31 +92,31 @@ def _address(argument: str, wanted: object) -> TopicPartition:
         topic, index = wanted
         if isinstance(topic, str) and isinstance(index, int) and not isinstance(index, bool):
             return TopicPartition(topic, index)
-    raise UsageError(f"{argument} has TopicPartition(topic, partition), not {wanted!r}")
+    raise UsageError(f"{argument} must contain TopicPartition(topic, partition), got {wanted!r}")
 
 
 def read_partitions(wanted: object) -> tuple[TopicPartition, ...]:
     """What the argument of ``assign`` and its kin means: an iterable of (topic, partition)."""
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise UsageError(f"partitions are a list of TopicPartition, not {wanted!r}")
+        raise UsageError(f"partitions must be a list of TopicPartition, got {wanted!r}")
     return tuple(dict.fromkeys(read_partition(partition) for partition in wanted))
 
 
 def read_partition(wanted: object) -> TopicPartition:
     if not isinstance(wanted, tuple) or len(wanted) != 2:
-        raise UsageError(f"a partition is TopicPartition(topic, partition), not {wanted!r}")
+        raise UsageError(f"a partition must be TopicPartition(topic, partition), got {wanted!r}")
     topic, index = wanted
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"{topic!r} cannot be the name of a topic")
+        raise UsageError(f"{topic!r} is not a valid topic name")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index <= _LARGEST_PARTITION:
-        raise UsageError(f"the partition of a topic is a whole number from 0 on, not {index!r}")
+        raise UsageError(f"a partition number must be an integer >= 0, got {index!r}")
     return TopicPartition(topic, index)
 
 
 def read_offsets(offsets: object) -> dict[TopicPartition, Offset]:
     """What the argument of a commit means."""
     if not isinstance(offsets, Mapping):
-        raise UsageError(f"offsets to commit are a mapping from TopicPartition to Offset, not {offsets!r}")
+        raise UsageError(f"offsets to commit must be a mapping from TopicPartition to Offset, got {offsets!r}")
     return {
         read_partition(partition): offset if isinstance(offset, Offset) else Offset(offset)
         for partition, offset in offsets.items()

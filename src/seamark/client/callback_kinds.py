@@ -16,7 +16,7 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 def refuse_generator(name: str, function: object) -> None:
     """UsageError for a generator function, of either kind."""
     if _flags(function) & _GENERATOR:
-        raise UsageError(f"{name} is a generator function: calling it runs nothing; leave out its yield")
+        raise UsageError(f"{name} is a generator function, so calling it runs nothing: remove the yield")
 
 
 def refuse_coroutine(name: str, function: object, remedy: str) -> None:

@@ -86,7 +86,7 @@ class RequestTimedOut(NetworkError):
     """The broker took the request and did not answer within ``seconds``."""
 
     def __init__(self, address: str, api: str, seconds: float, hint: str = "") -> None:
-        super().__init__(address, f"no answer to {api} within {seconds:g} s{hint}")
+        super().__init__(address, f"no response to {api} within {seconds:g} s{hint}")
         self.api = api
         self.seconds = seconds
 
@@ -119,8 +119,8 @@ class UnsupportedByBroker(NetworkError):
     is_retriable = False
 
     def __init__(self, address: str, api: str, wanted: str, offered: str | None) -> None:
-        offer = "does not have it" if offered is None else f"speaks versions {offered}"
-        super().__init__(address, f"{api} in versions {wanted} is needed, the broker {offer}")
+        offer = "does not support it" if offered is None else f"supports versions {offered}"
+        super().__init__(address, f"{api} versions {wanted} are required, but the broker {offer}")
         self.api = api
 
 
@@ -229,9 +229,7 @@ class NoOffsetForPartition(PositionError):
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         named = tuple(partitions)
-        super().__init__(
-            f"{_some(named)}: no committed offset, and auto.offset.reset=none forbids to choose one", named
-        )
+        super().__init__(f"{_some(named)}: no committed offset, and auto.offset.reset=none forbids a default", named)
 
 
 class OffsetOutOfRange(PositionError):
@@ -239,7 +237,7 @@ class OffsetOutOfRange(PositionError):
 
     def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
         shown = ", ".join(f"{partition} at {offset}" for partition, offset in offsets.items())
-        super().__init__(f"position outside the log and auto.offset.reset=none: {shown}", offsets)
+        super().__init__(f"position out of range, and auto.offset.reset=none forbids a reset: {shown}", offsets)
         self.offsets = dict(offsets)
 
 
@@ -254,9 +252,9 @@ class AssignmentUnusable(ClientError):
     def __init__(self, group: str, leader: str, reason: str) -> None:
         name = f"member {shortened(leader)!r}" if leader else "whose member id is not known"
         super().__init__(
-            f"group {group!r}: the assignment from the group's leader, {name}, {reason}. None of it is taken, and the "
-            "next poll joins again. If this goes on, stop that member (seamark groups describe shows where it runs), "
-            "or use a group.id of your own"
+            f"group {group!r}: the assignment from the group's leader, {name}, {reason}. It is ignored, and the next "
+            "poll joins again. If this continues, stop that member (seamark groups describe shows where it runs), "
+            "or use another group.id"
         )
         self.group = group
         self.leader = leader
@@ -293,7 +291,7 @@ def broker_error(code: int | ErrorCode, api: str, subject: str, message: str | N
     """The error for a code off the wire, of the class whose remedy fits.
 
     >>> broker_error(16, "OffsetCommit", "group 'g'")
-    CoordinatorMoved("OffsetCommit of group 'g': NOT_COORDINATOR (another broker coordinates the group)")
+    CoordinatorMoved("OffsetCommit of group 'g': NOT_COORDINATOR (another broker is the coordinator of the group)")
     """
     known = error_code(code)
     return remedy(known)(known, api, subject, message)
@@ -334,7 +332,7 @@ class CorruptRecords(ClientError):
     """The batch at ``offset`` is not what was written, or is not in a format that Kafka's brokers store."""
 
     def __init__(self, partition: TopicPartition, offset: int, reason: str, remedy: str | None = None) -> None:
-        remedy = remedy or f"seek to {offset + 1} or later to go on without them"
+        remedy = remedy or f"seek to {offset + 1} or later to skip them"
         super().__init__(
             f"the records of {partition} at offset {offset} cannot be read: {reason}. Poll raises this until you seek: "
             f"{remedy}"
@@ -354,8 +352,8 @@ class RecordsTooLarge(CorruptRecords):
         super().__init__(
             partition,
             offset,
-            f"their batch is over {setting}, which can be raised if you trust who wrote them: {reason}",
-            f"seek to {next_offset}, behind the batch, to go on without it",
+            f"their batch exceeds {setting}, which can be increased if you trust the producer: {reason}",
+            f"seek to {next_offset}, the end of the batch, to skip it",
         )
         self.setting = setting
         self.next_offset = next_offset
@@ -366,7 +364,7 @@ class RangeGone(OffsetOutOfRange):
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         super().__init__({partition: offset})
-        self.args = (f"{partition} does not hold offset {offset}: it was deleted, or was never written",)
+        self.args = (f"offset {offset} is not in the log of {partition}: it was deleted, or never written",)
 
 
 def unreadable(partition: TopicPartition, offset: int, error: DecodeError, records: Buffer) -> CorruptRecords:
@@ -448,7 +446,7 @@ class BufferFull(ClientError):
     is_retriable = True
 
     def __init__(self, wanted: int, limit: int, seconds: float) -> None:
-        super().__init__(f"no room for {wanted} bytes within {seconds:g} s: buffer.memory={limit} is full")
+        super().__init__(f"no memory for {wanted} bytes within {seconds:g} s: buffer.memory={limit} is used up")
 
 
 class RecordTooLarge(ClientError):

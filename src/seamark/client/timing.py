@@ -35,7 +35,7 @@ class Deadline:
 
     def __init__(self, seconds: float, clock: MonotonicClock = time.monotonic) -> None:
         if not isinstance(seconds, int | float | Real) or not seconds >= 0:
-            raise UsageError(f"a timeout is a number of seconds that is not negative, not {seconds!r}")
+            raise UsageError(f"a timeout must be a number of seconds >= 0, got {seconds!r}")
         self._clock = clock
         self.seconds = float(seconds)
         self.at = clock() + self.seconds

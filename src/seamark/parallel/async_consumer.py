@@ -67,7 +67,7 @@ class AsyncParallelConsumer(ConsumerHandle):
     def _where_to_run(self, handler: Handler, run_in: str) -> Place:
         check_handler(handler)
         if not is_async(handler):
-            reason = "is not a coroutine function and would block the loop: use async def, or ParallelConsumer"
+            reason = "must be a coroutine function, or it would block the loop: use async def, or ParallelConsumer"
             raise ConfigError("handler", handler, reason)
         if run_in not in ("auto", "loop"):
             raise ConfigError("run_in", run_in, "is not supported: handlers run on the caller's loop")
@@ -201,8 +201,9 @@ class AsyncParallelConsumer(ConsumerHandle):
 
     def _end_with_program(self) -> None:
         _log.warning(
-            "The program ends while the parallel consumer of group %r runs, and the loop of its handlers does not. "
-            "What is done is committed; leave the async with block before the loop ends to have handlers drained.",
+            "The program exits while the parallel consumer of group %r is running, and the event loop of its "
+            "handlers has ended. Finished records are committed; leave the async with block before the loop ends "
+            "to drain handlers.",
             self._group,
         )
         self._ask_to_stop(0.0)

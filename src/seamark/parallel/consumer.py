@@ -165,8 +165,8 @@ class ParallelConsumer(ConsumerHandle):
     def _end_with_program(self) -> None:
         """By the interpreter, when the program ends and nobody has stopped it."""
         _log.warning(
-            "The program ends while the parallel consumer of group %r runs. It drains for up to %g s, commits and "
-            "leaves its group, Ctrl-C ends it at once; call stop() or use it in a with block to see how it ends.",
+            "The program exits while the parallel consumer of group %r is running. It drains for up to %g s, "
+            "commits and leaves its group; Ctrl-C aborts this. Call stop() or use a with block to get its summary.",
             self._group,
             self.settings.drain,
         )

@@ -38,8 +38,8 @@ ANSWER_S = 15.0
 # How often a condition that somebody waits for is looked at.
 LOOK_S = 0.02
 _NO_CONSUMER_HERE = (
-    "stop() was called in a handler process, where this consumer does not run: to end it from there, raise an error "
-    "that is not retried, with then=Stop()"
+    "stop() was called in a handler process, where this consumer does not run: to stop it from there, raise an "
+    "error that is not retried, with then=Stop()"
 )
 WAITS_FOR_ITSELF = (
     "wait() was called by a handler or by on_commit, and the consumer does not end before they return; return, or call "
@@ -63,7 +63,7 @@ class OwnerBusy(SeamarkError):
     """The consumer waits for the broker, or for a commit, and could not answer yet; ask again."""
 
     def __init__(self) -> None:
-        super().__init__(f"the parallel consumer did not answer within {ANSWER_S:g} s")
+        super().__init__(f"the parallel consumer did not respond within {ANSWER_S:g} s")
 
 
 class ConsumerHandle(ABC):
@@ -151,7 +151,7 @@ class ConsumerHandle(ABC):
         self._home.check()
         with self._starting:
             if self._state is not State.NEW:
-                raise UsageError("a parallel consumer can only be started once: create another")
+                raise UsageError("a parallel consumer can only be started once: create a new one")
             ahead = calls_ahead(self.settings, self._place)
             self._runtime = Runtime(
                 self._runtime_settings(),
@@ -273,7 +273,7 @@ class ConsumerHandle(ABC):
 
         def skip(now: float) -> list[Action]:
             actions = runtime.engine.skip(partition, offset, now)
-            _log.warning("%s offset %d was skipped by a call of skip(): the frontier passes it", partition, offset)
+            _log.warning("%s offset %d was skipped by a call of skip()", partition, offset)
             return actions
 
         return self._order(runtime, skip)
@@ -336,7 +336,7 @@ def check_drain(drain: object) -> None:
 def check_condition(condition: Callable[[], object]) -> None:
     if inspect.iscoroutinefunction(condition) or inspect.isgeneratorfunction(condition):
         # What calling it returns is always true.
-        raise UsageError("the condition of wait_until must be a plain function: calling this one runs nothing")
+        raise UsageError("the condition of wait_until must be a plain function, not a coroutine or generator function")
 
 
 def read_partition(partition: TopicPartition | tuple[str, int]) -> TopicPartition:
@@ -356,7 +356,7 @@ def _read_topics(topics: object) -> list[str]:
         raise ConfigError("topics", topics, "must be the name of a topic or a list of names")
     for topic in wanted:
         if not isinstance(topic, str) or not topic:
-            raise ConfigError("topics", topic, "is not the name of a topic")
+            raise ConfigError("topics", topic, "is not a valid topic name")
     return list(wanted)
 
 
@@ -364,12 +364,12 @@ def _milliseconds(value: object) -> float:
     try:
         return float(str(value))
     except ValueError:
-        raise ConfigError("max.poll.interval.ms", value, "is not a whole number") from None
+        raise ConfigError("max.poll.interval.ms", value, "must be an integer") from None
 
 
 def _check_arrow(argument: Argument) -> None:
     if argument.has_deserializers:
-        raise ConfigError("batch", "Batch(arrow=True)", "needs keys and values as bytes: leave out key= and value=")
+        raise ConfigError("batch", "Batch(arrow=True)", "requires keys and values as bytes: omit key= and value=")
     from seamark.parallel.core.columns import require_arrow
 
     require_arrow()

@@ -36,22 +36,22 @@ class Order(enum.Enum):
 
 def _number(option: str, value: object, *, least: float, open_end: bool = False) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise ConfigError(option, value, "is not a number")
+        raise ConfigError(option, value, "must be a number")
     if value < least or (math.isinf(value) and not open_end):
         raise ConfigError(option, value, f"must be at least {least:g}" if value < least else "must be finite")
 
 
 def _whole(option: str, value: object, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(option, value, "is not a whole number")
+        raise ConfigError(option, value, "must be an integer")
     if value < least:
         raise ConfigError(option, value, f"must be at least {least}")
 
 
 def _callback(option: str, value: object) -> None:
     if not callable(value):
-        raise ConfigError(option, value, "cannot be called")
-    reason = "is async: nobody would await it" if is_async(value) else never_runs(value)
+        raise ConfigError(option, value, "is not callable")
+    reason = "is async, but would not be awaited" if is_async(value) else never_runs(value)
     if reason is not None:
         raise ConfigError(option, value, reason)
 
@@ -79,12 +79,12 @@ class Retry:
         _number("max_delay", self.max_delay, least=0)
         _number("jitter", self.jitter, least=0)
         if self.jitter > 1:
-            raise ConfigError("jitter", self.jitter, "is a share of the delay, from 0 to 1")
+            raise ConfigError("jitter", self.jitter, "must be a fraction of the delay, from 0 to 1")
         for kind, policy in self.by_type.items():
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                raise ConfigError("by_type", kind, "is not an exception class")
+                raise ConfigError("by_type", kind, "must be an exception class")
             if policy is not None and not isinstance(policy, Retry):
-                raise ConfigError("by_type", policy, "is neither a Retry nor None")
+                raise ConfigError("by_type", policy, "must be a Retry or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class GivingUp:
         if self.max_ratio is not None:
             _number("max_ratio", self.max_ratio, least=0)
             if self.max_ratio > 1:
-                raise ConfigError("max_ratio", self.max_ratio, "is a share of the records, from 0 to 1")
+                raise ConfigError("max_ratio", self.max_ratio, "must be a fraction of the records, from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ class DeadLetter(GivingUp):
         # super() without arguments does not work in a dataclass with slots, which is a new class.
         GivingUp.__post_init__(self)
         if not isinstance(self.topic, str) or not self.topic:
-            raise ConfigError("topic", self.topic, "is not the name of a topic")
+            raise ConfigError("topic", self.topic, "is not a valid topic name")
         try:
             self.topic.format(topic="t")
         except (KeyError, IndexError, ValueError):
-            raise ConfigError("topic", self.topic, "may have no other placeholder than {topic}") from None
+            raise ConfigError("topic", self.topic, "must not have placeholders other than {topic}") from None
 
     def topic_for(self, source: str) -> str:
         return self.topic.format(topic=source)
@@ -211,14 +211,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.order, Order):
-            raise ConfigError("order", self.order, "is not one of Order.KEY, Order.PARTITION, Order.NONE")
+            raise ConfigError("order", self.order, "must be one of Order.KEY, Order.PARTITION, Order.NONE")
         if self.delivery not in DELIVERIES:
-            raise ConfigError("delivery", self.delivery, f"is not one of {', '.join(DELIVERIES)}")
+            raise ConfigError("delivery", self.delivery, f"must be one of {', '.join(DELIVERIES)}")
         for option, kinds in (("retry", (Retry,)), ("commit", (Commit,)), ("then", (Stop, DeadLetter, Skip, Park))):
             if not isinstance(getattr(self, option), kinds):
                 raise ConfigError(option, getattr(self, option), f"is not a {' or '.join(k.__name__ for k in kinds)}")
         if self.batch is not None and not isinstance(self.batch, Batch):
-            raise ConfigError("batch", self.batch, "is not a Batch")
+            raise ConfigError("batch", self.batch, "must be a Batch")
         _whole("concurrency", self.concurrency, least=1)
         _whole("buffer_bytes", self.buffer_bytes, least=1)
         _whole("buffer_records", self.buffer_records, least=1)

@@ -67,7 +67,7 @@ def admit(
     view = memoryview(content)
     while position < size:
         if size - position < HEADER_BYTES:
-            raise Truncated("batch_header", position, f"{size - position} of {HEADER_BYTES} bytes are there")
+            raise Truncated("batch_header", position, f"only {size - position} of {HEADER_BYTES} bytes are present")
         _, length, _, magic, crc, attributes, delta, _, timestamp_ms, _, _, _, count = HEADER.unpack_from(
             content, position
         )
@@ -81,14 +81,14 @@ def admit(
         ):
             _refuse(content, position)
         if not is_crc_checked and crc32c(view[position + ATTRIBUTES_POSITION : end]) != crc:
-            raise BadChecksum("crc", position + CRC_POSITION, f"stored {crc:#010x} is not that of the bytes")
+            raise BadChecksum("crc", position + CRC_POSITION, f"stored {crc:#010x} does not match the bytes")
         if next_offset > INT64_MAX - delta - 1:
             raise BadValue("last_offset_delta", position, "the log has no offsets left for the batch")
         _BASE_OFFSET.pack_into(content, position, next_offset)
         try:
             _LEADER_EPOCH.pack_into(content, position + _LEADER_EPOCH_POSITION, leader_epoch)
         except struct_error:
-            raise OutOfRange("partition_leader_epoch", leader_epoch, "it must be an integer of 32 bits") from None
+            raise OutOfRange("partition_leader_epoch", leader_epoch, "it must be a 32-bit integer") from None
         if timestamp_ms > largest_ms:
             largest_ms = timestamp_ms
             largest_at = next_offset
@@ -103,8 +103,8 @@ def _refuse(content: bytearray | memoryview, position: int) -> None:
     """Raise what is wrong with a header that is not fit to be appended."""
     header = read_header(content, position)
     if header.size_bytes > len(content) - position:
-        raise Truncated("batch", position, f"{len(content) - position} of {header.size_bytes} bytes are there")
-    raise BadLength("record_count", position + 57, "a batch to append has one record at least")
+        raise Truncated("batch", position, f"only {len(content) - position} of {header.size_bytes} bytes are present")
+    raise BadLength("record_count", position + 57, "a batch to append must have at least one record")
 
 
 def _restamp_all(batches: Buffer, append_time_ms: int) -> bytearray:
@@ -114,11 +114,11 @@ def _restamp_all(batches: Buffer, append_time_ms: int) -> bytearray:
     while position < len(view):
         size = read_header(view, position).size_bytes
         if size > len(view) - position:
-            raise Truncated("batch", position, f"{len(view) - position} of {size} bytes are there")
+            raise Truncated("batch", position, f"only {len(view) - position} of {size} bytes are present")
         header = read_header(view, position)
         # The CRC is made anew by the restamp, which must not turn damaged bytes into sound ones.
         if crc32c(view[position + ATTRIBUTES_POSITION : position + size]) != header.crc:
-            raise BadChecksum("crc", position + CRC_POSITION, f"stored {header.crc:#010x} is not that of the bytes")
+            raise BadChecksum("crc", position + CRC_POSITION, f"stored {header.crc:#010x} does not match the bytes")
         content += restamp(view[position : position + size], append_time_ms)
         position += size
     return content

@@ -77,7 +77,7 @@ class OffsetOutOfRange(LogError):
     """The offset is before the log's start or behind its end."""
 
     def __init__(self, file: str, offset: int, log_start: int, log_end: int) -> None:
-        super().__init__(file, None, f"offset {offset} is not in {log_start} to {log_end}")
+        super().__init__(file, None, f"offset {offset} is outside the log, which has {log_start} to {log_end}")
         self.offset = offset
         self.log_start = log_start
         self.log_end = log_end
@@ -90,7 +90,7 @@ def translate(error: OSError, file: str) -> StorageFailed:
     """Return what storage calls this failure of the operating system."""
     reason = error.strerror or str(error) or type(error).__name__
     if error.errno == errno.ELOOP:
-        return StorageFailed(file, None, "it is a symbolic link, which is not followed: put the file itself there")
+        return StorageFailed(file, None, "it is a symbolic link, which is not followed: use a regular file")
     if isinstance(error, FileNotFoundError):
         return MissingFile(file, None, reason)
     if error.errno in _NO_ROOM:

@@ -258,7 +258,7 @@ class Log:
         try:
             segment.write_index(durable=durable)
         except StorageFailed as error:
-            logger.warning("%s: no index was written (%s); it will be made from the segment", segment.path, error)
+            logger.warning("%s: no index was written (%s); it will be rebuilt from the segment", segment.path, error)
 
     # -- read
 
@@ -410,7 +410,7 @@ class Log:
                 self._name_changes += 1
                 rewrite.abandon()
             else:
-                self.stop_writes(f"a compacted segment could not take its place ({error})")
+                self.stop_writes(f"a compacted segment could not replace the old one ({error})")
             raise
         self._write_index(segment, durable=True)
         self._name_changes += 1
@@ -454,14 +454,16 @@ class Log:
     def _note_damage(self, error: CorruptBatch) -> None:
         """The next opening must look at everything and cut the log where it is damaged."""
         if not self._is_damaged:
-            logger.error("%s; everything before it stays readable, and opening the log again cuts it here", error)
+            logger.error(
+                "%s; everything before stays readable, and the log is truncated here when it is opened again", error
+            )
         self._is_damaged = True
         unmark_clean(self._filesystem, self.directory, self._segments)
 
     def stop_writes(self, reason: str) -> None:
         """Take no more writes, because what the disk holds is not known."""
         self._stopped = reason
-        logger.error("%s takes no more writes until it is opened again: %s", self.directory, reason)
+        logger.error("%s accepts no more writes until it is opened again: %s", self.directory, reason)
 
     def _check_writable(self) -> None:
         if self._stopped is not None or self._is_closed:

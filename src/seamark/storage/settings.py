@@ -55,7 +55,7 @@ class LogSettings:
         ):
             value = getattr(self, option)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise ConfigError(option.replace("_", "."), value, f"it must be an integer of {smallest} or more")
+                raise ConfigError(option.replace("_", "."), value, f"it must be an integer >= {smallest}")
         ratio = self.min_cleanable_dirty_ratio
         if not isinstance(ratio, int | float) or not 0 <= ratio <= 1:
             raise ConfigError("min.cleanable.dirty.ratio", ratio, "it must be a number from 0 to 1")

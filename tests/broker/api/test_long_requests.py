@@ -322,7 +322,7 @@ def test_an_answer_that_would_be_too_long_is_refused_and_told_a_few_times(broker
         assert [(each.error_code, each.partitions) for each in answer.topics] == [(ErrorCode.INVALID_REQUEST, [])]
     monkeypatch.undo()
     assert len(client.metadata(topic).topics[0].partitions) == 500
-    assert caplog.text.count("asked by Metadata for more than 5,000 bytes") == LINES_OF_A_CAUSE
+    assert caplog.text.count("sent Metadata, whose response would exceed the limit of 5,000 bytes") == LINES_OF_A_CAUSE
 
 
 def test_more_elements_than_a_request_may_have_close_the_connection_with_a_line(broker, caplog):
@@ -330,7 +330,7 @@ def test_more_elements_than_a_request_may_have_close_the_connection_with_a_line(
     with Client(broker.bootstrap) as client:
         client.send(DescribeGroupsRequest(groups=[""] * 40_000), 6)
         assert client.wire.is_closed_by_peer(5)
-    assert "DescribeGroups version 6 that cannot be read" in caplog.text
+    assert "DescribeGroups version 6, which cannot be decoded" in caplog.text
 
 
 def test_filters_that_would_look_at_all_rules_too_often_are_refused(monkeypatch):

@@ -127,7 +127,7 @@ def test_a_compacted_topic_names_the_records_without_key(client):
     answer = client.produce("by-key", batch)
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in answer.record_errors] == [1]
-    assert "without a key" in answer.record_errors[0].batch_index_error_message
+    assert "requires a key" in answer.record_errors[0].batch_index_error_message
 
 
 def test_a_timestamp_too_far_ahead_is_refused(client, topic):

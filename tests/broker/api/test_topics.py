@@ -132,7 +132,7 @@ def test_names_that_metrics_would_mix_up_collide(client):
 def test_a_caller_in_this_process_gets_a_sentence(broker):
     name = fresh_name()
     broker.create_topic(name, 2, {"retention.ms": 1000})
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         broker.create_topic(name)
     with pytest.raises(UsageError, match="nonsense"):
         broker.create_topic(fresh_name(), config={"nonsense": 1})

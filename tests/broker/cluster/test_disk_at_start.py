@@ -46,7 +46,7 @@ def full_disk(monkeypatch):
 
 def test_a_start_on_a_full_disk_is_one_error_and_nothing_in_the_log(data, full_disk, caplog):
     full_disk()
-    with pytest.raises(DiskFull, match="No space left on device; the broker needs room on this disk to start"):
+    with pytest.raises(DiskFull, match="No space left on device; the broker needs free space on this disk to start"):
         Broker(data=data)
     assert caplog.messages == []
 
@@ -77,20 +77,20 @@ def test_a_stop_on_a_full_disk_is_one_line_for_all_partitions(data, full_disk, c
 @pytest.mark.parametrize("below", [".", "sub/directory"])
 def test_a_file_in_place_of_the_directory_is_said_to_be_one(tmp_path, below):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be the data directory: it, or a part of its path, is a file"):
+    with pytest.raises(UsageError, match="cannot be used as the data directory: it, or a part of its path, is a file"):
         Broker(data=tmp_path / "file" / below)
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
 def test_a_directory_that_cannot_be_written_to_is_refused_with_the_reason(tmp_path, monkeypatch, number):
     monkeypatch.setattr(Path, "mkdir", fail_with(number))
-    with pytest.raises(UsageError, match=f"cannot be the data directory: {os.strerror(number)}"):
+    with pytest.raises(UsageError, match=f"cannot be used as the data directory: {os.strerror(number)}"):
         Broker(data=tmp_path / "data")
 
 
 def test_a_state_file_that_is_gone_does_not_cost_the_logs(data):
     (data / "broker.json").unlink()
-    with pytest.raises(UsageError, match=r"holds 8 logs \(t-0, …\) but no broker.json, .* put that back"):
+    with pytest.raises(UsageError, match=r"holds 8 logs \(t-0, …\) but no broker.json, .* restore that file"):
         Broker(data=data)
     assert len(list(data.glob("t-*/*.log"))) == 8
 
@@ -118,7 +118,7 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path, name):
 def test_a_state_file_that_was_cut_off_is_refused_with_what_to_do(data, keep):
     state = data / "broker.json"
     state.write_bytes(state.read_bytes()[:keep])
-    with pytest.raises(UnknownFormat, match="restore the directory from a copy, or start with another one"):
+    with pytest.raises(UnknownFormat, match="restore the directory from a backup, or start with another one"):
         Broker(data=data)
     assert state.stat().st_size == keep
 
@@ -145,4 +145,6 @@ def test_the_command_says_one_sentence_on_a_read_only_disk(tmp_path, monkeypatch
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"seamark: {tmp_path} cannot be the data directory: Read-only file system\n"
+    assert (
+        capsys.readouterr().err == f"seamark: {tmp_path} cannot be used as the data directory: Read-only file system\n"
+    )

@@ -92,7 +92,7 @@ def test_a_node_stops_and_starts_all_the_same_and_its_leadership_is_stored_later
         assert other.values("t") == [b"before"]
         assert other.produce("t", batch_of(b"more")).error_code == STORAGE_ERROR
         broker.nodes[leader].start()
-        assert caplog.text.count("who leads which partition is not stored yet") >= 1
+        assert caplog.text.count("the partition leaders could not be stored") >= 1
         broker.faults.free_disk()
         assert broker._server.cluster._is_behind
         broker.restore()

@@ -139,7 +139,7 @@ def test_the_log_has_a_line_per_partition_and_not_per_request(broker, client, di
     disk.come_back()
     broker.advance(1.0)
     eventually(lambda: produce_code(client) == 0, "a batch is taken")
-    assert "t-0 takes writes again" in caplog.text
+    assert "t-0 accepts writes again" in caplog.text
 
 
 def alter(client, kind, name, **configs):

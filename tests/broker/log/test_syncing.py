@@ -76,12 +76,12 @@ def test_a_sync_that_fails_unexpectedly_fails_the_commits_that_wait_for_it(clien
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
         broken.setattr(owner, name, fail)
         assert commit_code(client) == ErrorCode.NOT_COORDINATOR
-    told = [record for record in caplog.records if "a sync failed in a way that it should not" in record.message]
+    told = [record for record in caplog.records if "a sync failed unexpectedly" in record.message]
     assert len(told) == 1
     assert "nobody thought of this" in caplog.text
     # Whether the refused commit is in the log is open; the group is loaded from there before it is served again.
     wait_for_commit(client)
-    assert "takes no more writes until it is opened again" in caplog.text
+    assert "accepts no more writes until it is opened again" in caplog.text
 
 
 def test_a_sync_whose_thread_is_gone_fails_the_commits_that_wait_for_it(client, monkeypatch):

@@ -228,7 +228,7 @@ def test_health_tells_live_from_ready():
             read(f"{health}/ready")
         with caught.value as answer:
             assert answer.status == 503
-            assert json.loads(answer.read())["reason"] == "no node runs"
+            assert json.loads(answer.read())["reason"] == "no node is running"
         assert json.loads(read(f"{health}/live")) == {"status": "live"}
         broker.nodes[1].start()
         assert json.loads(read(health))["status"] == "ready"

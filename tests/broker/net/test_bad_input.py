@@ -40,20 +40,20 @@ def client(broker):
     ("raw", "said"),
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "sent an HTTP request"),
-        (TLS_HELLO, "began a TLS handshake"),
-        (struct.pack(">i", 2**31 - 1) + b"x", "announces 2147483647 bytes"),
-        (struct.pack(">i", -5), "announces -5 bytes"),
-        (struct.pack(">i", 1_000_001), "announces 1000001 bytes"),
-        (framed(b""), "less than its header"),
-        (framed(b"\0\x03\0\0\0\0"), "less than its header"),
-        (framed(struct.pack(">hhih", 999, 0, 1, -1)), "API 999"),
-        (framed(struct.pack(">hhih", 7, 0, 1, -1)), "API 7"),
-        (framed(struct.pack(">hhih", -3, 0, 1, -1)), "API -3"),
+        (TLS_HELLO, "started a TLS handshake"),
+        (struct.pack(">i", 2**31 - 1) + b"x", "a length of 2147483647 bytes"),
+        (struct.pack(">i", -5), "a length of -5 bytes"),
+        (struct.pack(">i", 1_000_001), "a length of 1000001 bytes"),
+        (framed(b""), "shorter than a request header"),
+        (framed(b"\0\x03\0\0\0\0"), "shorter than a request header"),
+        (framed(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999"),
+        (framed(struct.pack(">hhih", 7, 0, 1, -1)), "API key 7"),
+        (framed(struct.pack(">hhih", -3, 0, 1, -1)), "API key -3"),
         (framed(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata version 99"),
         (framed(struct.pack(">hhih", 3, -1, 1, -1)), "Metadata version -1"),
-        (framed(struct.pack(">hhih", 3, 1, 1, 500)), "cannot be read"),
-        (framed(struct.pack(">hhihi", 3, 1, 1, -1, 2**31 - 1)), "cannot be read"),
-        (framed(struct.pack(">hhihB", 3, 12, 1, -1, 200)), "cannot be read"),
+        (framed(struct.pack(">hhih", 3, 1, 1, 500)), "cannot be decoded"),
+        (framed(struct.pack(">hhihi", 3, 1, 1, -1, 2**31 - 1)), "cannot be decoded"),
+        (framed(struct.pack(">hhihB", 3, 12, 1, -1, 200)), "cannot be decoded"),
     ],
 )
 def test_a_connection_that_speaks_something_else_is_closed_with_one_line(client, caplog, raw, said):
@@ -148,7 +148,7 @@ def test_a_client_that_never_reads_is_not_served_without_end_and_goes_at_last(br
         monkeypatch.setattr(connections_module, "STANDSTILL_SECONDS", 0.01)
         time.sleep(0.05)
         broker.advance(10)
-        assert "did not read its answers" in caplog.text
+        assert "did not read its responses" in caplog.text
         assert not any(c.stalled_since is not None for c in list(connections._open))
 
 
@@ -219,7 +219,7 @@ def test_half_a_frame_that_does_not_go_on_is_given_up(broker, client, monkeypatc
     for _ in range(4):
         broker.advance(6)
     assert client.wire.is_closed_by_peer()
-    assert "did not go on with a request of which 1004 bytes were there" in caplog.text
+    assert "stopped sending after 1004 bytes of a request" in caplog.text
 
 
 def test_unfinished_requests_are_bounded_in_sum(caplog):
@@ -230,7 +230,10 @@ def test_unfinished_requests_are_bounded_in_sum(caplog):
             with contextlib.suppress(CaptureError):
                 client.wire.send(struct.pack(">i", 50_000_000) + bytes(300_000))
         deadline = time.monotonic() + 5
-        while "bytes of requests when all such came to" not in caplog.text and time.monotonic() < deadline:
+        while (
+            "bytes of unfinished requests when those of all clients reached" not in caplog.text
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         connections = broker._server.nodes[0].connections
         assert broker._call(lambda: connections._held.total) <= 1_000_000
@@ -252,7 +255,7 @@ def test_answers_that_nobody_reads_are_bounded_in_sum(monkeypatch, caplog):
         with contextlib.ExitStack() as stack:
             for client in [stack.enter_context(Client(broker.bootstrap)) for _ in range(6)]:
                 client.send(fetch_request({("t", 0): 0}), 12)
-            eventually(lambda: "and others do not either" in caplog.text, "one that does not read is closed")
+            eventually(lambda: "and neither did other clients" in caplog.text, "one that does not read is closed")
             assert broker._call(lambda: sum(connections._unread.values())) <= 12 << 20
             with Client(broker.bootstrap) as other:
                 assert other.metadata().controller_id == 0
@@ -289,4 +292,4 @@ def test_tagged_fields_in_the_header_are_bounded(broker, caplog):
     with Wire(broker.bootstrap) as hostile:
         hostile.send(struct.pack(">i", len(head + body)) + head + body)
         assert hostile.is_closed_by_peer()
-    assert "that cannot be read" in caplog.text
+    assert "which cannot be decoded" in caplog.text

@@ -128,7 +128,7 @@ def test_a_client_that_never_reads_stops_being_read_and_is_closed_in_the_end(bro
         monkeypatch.setattr("seamark.broker.net.connections.STANDSTILL_SECONDS", 0.0)
         broker.advance(6)
         wait_until(lambda: open_connections(broker) == 0, "the hoarder is closed")
-        assert caplog.text.count("did not read its answers") == 1
+        assert caplog.text.count("did not read its responses") == 1
 
 
 def test_a_flood_of_requests_leaves_the_others_their_turn(broker):

@@ -132,7 +132,7 @@ def test_deleting_a_rule_that_was_given_and_created_deletes_the_copy_and_says_th
             (rule,) = answer.matching_acls
             assert rule.error_code == ErrorCode.POLICY_VIOLATION
             sentences.append(rule.error_message)
-        assert "that CreateAcls made is deleted, but stays in effect" in sentences[0]
+        assert "created by CreateAcls is deleted, but the same ACL stays in effect" in sentences[0]
         assert "CreateAcls" not in sentences[1]
         assert "given when the broker was started" in sentences[1]
         assert alice.find("g").error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -148,7 +148,7 @@ def test_rules_of_a_state_file_that_mixed_both_kinds_are_kept_and_said(tmp_path,
         broker.create_topic("orders")
     with guarded(tmp_path, GIVEN) as broker, LoggedIn(broker, "alice") as alice:
         assert alice.topic_error("orders") == 0
-    assert caplog.text.count("1 access rule of the state file is not among those given at start") == 1
+    assert caplog.text.count("1 ACL in the state file is not among those given at start") == 1
     assert "User:alice READ TOPIC orders" in caplog.text
     with guarded(tmp_path) as broker, LoggedIn(broker, "alice") as alice:
         assert alice.topic_error("orders") == 0

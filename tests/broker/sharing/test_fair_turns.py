@@ -122,7 +122,12 @@ def test_connections_of_one_principal_have_one_share_and_strangers_of_an_address
     with Address(broker.bootstrap, "honest").connect():
         eventually(lambda: len(shares_of(broker)) == 5, "all are connected")
         names = [share.name for share in shares_of(broker)]
-        assert sorted(names) == ["User:honest", "User:mallory", "User:mallory", *["strangers at 127.0.0.1"] * 2]
+        assert sorted(names) == [
+            "User:honest",
+            "User:mallory",
+            "User:mallory",
+            *["unauthenticated clients at 127.0.0.1"] * 2,
+        ]
         assert len(set(shares_of(broker))) == 3
     for client in (*mallory, *strangers):
         client.close()
@@ -141,7 +146,7 @@ def test_who_keeps_others_waiting_at_one_go_rests_and_the_log_says_so(broker, mo
     monkeypatch.setattr(turns, "REST_FACTOR", 10)
     monkeypatch.setattr(turns, "ALLOWED_SECONDS", 0.0)
     caplog.set_level(logging.WARNING)
-    told = "User:mallory: one request blocked all other clients for"
+    told = "User:mallory: a request blocked all other clients for"
     deadline = time.monotonic() + 30
     with (
         Address(broker.bootstrap, "mallory").connect() as mallory,
@@ -153,4 +158,4 @@ def test_who_keeps_others_waiting_at_one_go_rests_and_the_log_says_so(broker, mo
         assert broker._server.turns.rests > 0
         assert mallory.metadata().brokers, "it is served again"
     assert told in caplog.text
-    assert "(ask for fewer things with each request)" in caplog.text
+    assert "(send smaller requests)" in caplog.text

@@ -112,7 +112,7 @@ def test_wrong_words_are_answered_with_a_sentence_and_code_2(seamark, words, sen
     ("form", "line", "sentence"),
     [
         ("json", '{"key": "k", "valu": "v"}', "line 3: unknown field 'valu'; did you mean 'value'?"),
-        ("json", '{"value": "v", "partition": 9}', "line 3: the record names partition 9 of topic"),
+        ("json", '{"value": "v", "partition": 9}', "line 3: the record is for partition 9 of topic"),
         ("csv", "only-a-key", "line 3: 1 fields, but the header has 2"),
         ("lines", "no mark", "line 3: no '=' between key and value"),
     ],

@@ -121,7 +121,7 @@ def test_a_brokers_settings_are_asked_of_that_broker(admin):
     assert admin.describe_configs([resource])[resource]
     with pytest.raises(UsageError):
         admin.describe_configs([Resource("broker", "one")])
-    with pytest.raises(UsageError, match="kind of a resource"):
+    with pytest.raises(UsageError, match="resource type"):
         Resource("table", "x")
 
 

@@ -256,7 +256,7 @@ def test_unsubscribing_revokes_and_leaves_at_once(consumers, make_topic, fresh_n
     assert notes.heard[-1] == ("revoked", owned)
     assert first.assignment() == frozenset()
     poll_all([second], lambda: len(second.assignment()) == 2, timeout=4.0)
-    with pytest.raises(UsageError, match="nothing to read"):
+    with pytest.raises(UsageError, match="no subscription or assignment"):
         first.poll(0.1)
     first.subscribe([topic])
     poll_all([first, second], shares([first, second], 2))

@@ -132,10 +132,10 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
     nonsense = {
         b"\x00": "cannot be read",
         b"": "is empty",
-        assigned(topic, 0, -7): f"cannot be read (it names partition -7 of topic '{topic}')",
+        assigned(topic, 0, -7): f"cannot be read (it contains the invalid partition -7 of topic '{topic}')",
     }
     lies = {
-        assigned("strange", 0): "partitions of strange, which is not subscribed to here",
+        assigned("strange", 0): "partitions of strange, to which this member is not subscribed",
         assigned(topic, *range(100_000)): "100,000 partitions of topics that have 1",
     }
     leader = RawMember(bootstrap, group, [topic])
@@ -147,7 +147,7 @@ def test_a_leader_that_assigns_nonsense_is_named_and_its_members_recover(place, 
         error = raised_by(victim, reason)
         assert (error.group, error.leader) == (group, leader.member_id)
         assert f"group {group!r}: the assignment from {who}{reason}" in str(error)
-        assert "stop that member (seamark groups describe shows where it runs), or use a group.id" in str(error)
+        assert "stop that member (seamark groups describe shows where it runs), or use another group.id" in str(error)
     for assignment, what in lies.items():
         leading.assignment = assignment
         poll_past_errors(victim, lambda what=what: f"{who}assigned {what}" in caplog.text)

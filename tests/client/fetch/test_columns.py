@@ -78,16 +78,16 @@ def test_a_range_has_the_columns_that_are_asked_for(kafka_like, partition):
         ]
         with pytest.raises(ConfigError, match="colour"):
             reader.fetch_columns(partition, 0, 1, columns=("colour",))
-        with pytest.raises(UsageError, match="from 5 to 4"):
+        with pytest.raises(UsageError, match="got 5 to 4"):
             reader.fetch_columns(partition, 5, 4)
 
 
 def test_a_range_that_is_gone_or_not_there_yet_is_told(kafka_like, admin, partition):
     with ColumnReader(bootstrap_servers=kafka_like.bootstrap) as reader:
         admin.delete_records({partition: 100}).raise_if_failed()
-        with pytest.raises(RangeGone, match=f"{partition} does not hold offset 50"):
+        with pytest.raises(RangeGone, match=f"offset 50 is not in the log of {partition}"):
             list(reader.fetch_columns(partition, 50, 200))
-        with pytest.raises(RangeGone, match=f"does not hold offset {COUNT + 5}"):
+        with pytest.raises(RangeGone, match=f"offset {COUNT + 5} is not in the log"):
             list(reader.fetch_columns(partition, COUNT + 5, COUNT + 6))
 
 
@@ -115,7 +115,7 @@ def test_a_consumer_gives_exact_ranges_beside_its_own_reading(kafka_like, partit
         assert offsets_of(consumer.fetch_columns(partition, 100, 1500, fetch_bytes=5000)) == list(range(100, 1500))
         assert consumer.position(partition) == len(first) == 5, "the position is where poll has left it"
         assert consumer.assignment() == {partition}
-        with pytest.raises(RangeGone, match=f"does not hold offset {COUNT + 5}"):
+        with pytest.raises(RangeGone, match=f"offset {COUNT + 5} is not in the log"):
             list(consumer.fetch_columns(partition, COUNT + 5, COUNT + 6))
         for start, end in ((5, 4), (-1, 4), ("a", 4), (0, None)):
             with pytest.raises(UsageError):

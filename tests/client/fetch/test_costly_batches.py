@@ -38,7 +38,7 @@ def settings(broker: ScriptedBroker) -> dict[str, str]:
 
 def check(error: RecordsTooLarge) -> None:
     assert (error.partition, error.offset, error.setting) == (BAD, 2, "record.max.headers")
-    assert "the record has 1000000 headers, at most 10000 are read" in str(error)
+    assert "the record has 1000000 headers, at most 10000 are allowed" in str(error)
 
 
 def test_a_consumer_reads_before_it_beside_it_and_after_a_seek_behind_it(broker: ScriptedBroker) -> None:
@@ -104,7 +104,7 @@ def test_an_exact_range_refuses_a_batch_that_cannot_be_where_it_says(broker: Scr
     with ColumnReader(settings(broker)) as reader:
         batches = reader.fetch_columns(BAD, 0, 5)
         assert next(batches).column("offset").to_pylist() == [0]
-        with pytest.raises(CorruptRecords, match=r"t-0 at offset 1 .*the batch says that it"):
+        with pytest.raises(CorruptRecords, match=r"t-0 at offset 1 .*the batch claims to"):
             next(batches)
 
 
@@ -128,7 +128,7 @@ def test_the_command_ends_with_the_sentence(broker: ScriptedBroker) -> None:
     command = [sys.executable, "-m", "seamark", "consume", "t", "--partition", "0", "--bootstrap", broker.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "the records of t-0 at offset 2 cannot be read: their batch is over record.max.headers" in done.stderr
+    assert "the records of t-0 at offset 2 cannot be read: their batch exceeds record.max.headers" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.count("\n") == 2, "what stands before it was written"
 

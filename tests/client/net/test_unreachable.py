@@ -269,7 +269,7 @@ def test_an_error_that_is_retried_is_logged_once_it_lasts_and_when_it_is_over(sa
             eventually(lambda: consumer.poll(0.1) == [] and bool(said("partition_goes_on")), "a line that it goes on")
     [line] = said("partition_waits")
     assert line.levelno == logging.WARNING
-    assert line.getMessage().startswith("client 'it': t-0 cannot be read for ")
+    assert line.getMessage().startswith("client 'it': t-0 could not be read for ")
     assert code in line.getMessage()
     [line] = said("partition_goes_on")
     assert "t-0 can be read again" in line.getMessage()
@@ -303,7 +303,7 @@ def test_a_topic_that_does_not_exist_is_named_and_so_is_its_arrival(said, monkey
             broker.create_topic("missing")
             eventually(lambda: consumer.poll(0.1) == [] and bool(said("topic_goes_on")), "a line that it is there")
     [line] = said("topic_waits")
-    assert "group 'g': topic 'missing' cannot be subscribed to for " in line.getMessage()
+    assert "group 'g': topic 'missing' has been unavailable for " in line.getMessage()
     assert "UNKNOWN_TOPIC_OR_PARTITION" in line.getMessage()
 
 

@@ -198,7 +198,7 @@ def test_what_is_sent_too_late_to_be_waited_for_is_counted_in_the_log(run_progra
         "atexit.register(be_late)"
     )
     assert ran.stderr.splitlines() == [
-        "the program ends with 1 record in flight, sent while it was ending and not waited for"
+        "the program ends with 1 record in flight, which were sent during shutdown and not waited for"
     ]
 
 

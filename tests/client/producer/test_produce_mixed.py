@@ -105,7 +105,7 @@ def test_a_full_buffer_is_noticed_by_every_way_of_sending():
         more = {"request_timeout_ms": 900, "linger_ms": 0}
         with Producer(bootstrap_servers=broker.bootstrap, **options, **more) as producer:
             accepted = []
-            with pytest.raises(BufferFull, match=r"buffer\.memory=3000 is full"):
+            with pytest.raises(BufferFull, match=r"buffer\.memory=3000 is used up"):
                 # With a callback, so that records which time out meanwhile are nobody's surprise at the end.
                 accepted.extend(producer.send("t", b"x" * 50, on_delivery=lambda *_: None) for _ in range(1000))
             assert 20 < len(accepted) < 60

@@ -114,5 +114,5 @@ def test_what_is_not_served_fails_at_once(broker: Broker) -> None:
     assert "not supported" in message.error().str()
     newer.close()
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "tx"})
-    with pytest.raises(confluent_kafka.KafkaException, match="does not serve transactions"):
+    with pytest.raises(confluent_kafka.KafkaException, match="does not support transactions"):
         producer.init_transactions(15)

@@ -261,7 +261,7 @@ def test_plain_bytes_on_a_tls_port_close_with_one_line(tls, caplog):
     with Broker(security=Security(tls=tls)) as broker, Wire(broker.bootstrap) as wire:
         wire.send(API_VERSIONS)
         wait_for_line(caplog, "TLS handshake")
-        assert caplog.text.count("did not complete the TLS handshake: what it sent is not TLS") == 1
+        assert caplog.text.count("did not complete the TLS handshake: it did not send TLS") == 1
         assert caplog.text.count("closed connection") == 1
 
 
@@ -270,7 +270,7 @@ def test_tls_on_a_plain_port_closes_with_one_line(authority, caplog):
     with Broker() as broker:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             ask_over_tls(broker.bootstrap, trusting(authority))
-        assert caplog.text.count("began a TLS handshake on a port without TLS") == 1
+        assert caplog.text.count("started a TLS handshake on a port without TLS") == 1
 
 
 def test_connections_that_never_shake_hands_count_as_connections(tls, authority):

@@ -152,7 +152,10 @@ def our_admin_offset(number):
     [
         ({"subscrib": "a"}, "subscrib: is not an option of this source; did you mean 'subscribe'?"),
         ({"subscribe": "T", "groupIdPrefix": "x"}, "groupIdPrefix: not supported: groups are not generated"),
-        ({"subscribe": "T", "kafka.bootstrap.server": "x"}, "kafka.bootstrap.server: is not a key of this client"),
+        (
+            {"subscribe": "T", "kafka.bootstrap.server": "x"},
+            "kafka.bootstrap.server: is not a configuration key of this client",
+        ),
         (
             {"subscribe": "T", "startingOffsets": "soon"},
             "startingOffsets='soon': must be earliest, latest, group or a JSON",

@@ -110,7 +110,7 @@ def test_a_partitioner_is_asked_for_every_record(broker, topic):
         ({"value": ["a", "b"], "topic": ["t", None]}, BadRow, "row 1 of the task has no topic"),
         ({"value": ["x" * 2_000_000], "key": ["k"]}, RecordTooLarge, "larger than max.request.size=1048576"),
         ({"value": ["x" * 2_000_000]}, RecordTooLarge, "larger than max.request.size=1048576"),
-        ({"value": ["x"], "partition": pa.array([9], pa.int32())}, UsageError, "names partition 9"),
+        ({"value": ["x"], "partition": pa.array([9], pa.int32())}, UsageError, "is for partition 9"),
         ({"value": ["x"], "headers": pa.array([[{"key": None, "value": b""}]], HEADERS)}, BadRow, "has no key"),
     ],
 )

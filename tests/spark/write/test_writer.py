@@ -168,7 +168,7 @@ def test_a_batch_that_failed_is_written_again_after_the_restart(spark, writable,
         (["'a' as key"], {"topic": "{topic}"}, "append", "a column 'value' is required"),
         (["'a' as value"], {}, "append", "set the option 'topic', or add a column 'topic'"),
         (["repeat('x', 2000000) as value"], {"topic": "{topic}"}, "append", "is larger than max.request.size=1048576"),
-        (["'a' as value", "9 as partition"], {"topic": "{topic}"}, "append", "names partition 9"),
+        (["'a' as value", "9 as partition"], {"topic": "{topic}"}, "append", "is for partition 9"),
         (["'a' as value", "string(null) as topic"], {}, "append", "has no topic"),
     ],
 )

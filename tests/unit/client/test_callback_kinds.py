@@ -40,7 +40,7 @@ class AsyncCallable:
     "function", [generator, async_generator, functools.partial(generator), Callable(plain).method, lambda: (yield)]
 )
 def test_a_generator_function_is_refused(function):
-    with pytest.raises(UsageError, match="it is a generator function: calling it runs nothing; leave out its yield"):
+    with pytest.raises(UsageError, match="it is a generator function, so calling it runs nothing: remove the yield"):
         refuse_generator("it", function)
 
 

@@ -60,11 +60,11 @@ def test_a_consumer_that_is_made_with_topics_is_subscribed_to_them(kind, topics,
 
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
 def test_topics_that_cannot_be_are_refused_when_the_consumer_is_made(kind):
-    with pytest.raises(UsageError, match="'or ders' cannot be the name of a topic"):
+    with pytest.raises(UsageError, match="'or ders' is not a valid topic name"):
         kind("orders", "or ders", **KEYWORDS)
-    with pytest.raises(UsageError, match="topics are a list of names, a name or a pattern, not 42"):
+    with pytest.raises(UsageError, match="topics must be a list of names, a name or a pattern, got 42"):
         kind(42, **KEYWORDS)
-    with pytest.raises(UsageError, match=r"subscribing needs a group\.id"):
+    with pytest.raises(UsageError, match=r"requires a group\.id"):
         kind("orders", bootstrap_servers="localhost:1")
 
 
@@ -89,10 +89,12 @@ def test_an_argument_with_two_names_is_given_once(kind, argument, part):
 def test_what_cannot_serialize_or_deserialize_is_refused_by_either_name(part):
     for kind, argument in ((Consumer, "deserializer"), (Producer, "serializer")):
         for name in (part, f"{part}_{argument}"):
-            with pytest.raises(UsageError, match=f"{part}=42: a {argument} is bytes, str"):
+            with pytest.raises(UsageError, match=f"{part}=42: a {argument} must be bytes, str"):
                 kind(bootstrap_servers="localhost:1", **{name: 42})
 
 
 def test_a_deserializer_among_kafkas_keys_is_told_where_it_belongs():
-    with pytest.raises(ConfigError, match=r"value\.deserializer.*is the argument value= of Consumer"):
+    with pytest.raises(
+        ConfigError, match=r"value\.deserializer.*is not a configuration key here: pass value= to Consumer"
+    ):
         Consumer({**CONFIG, "value.deserializer": str})

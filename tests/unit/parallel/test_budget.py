@@ -89,7 +89,7 @@ def test_a_partition_that_comes_back_is_not_paused_and_still_holds_what_is_runni
 def test_giving_back_more_than_was_held_is_refused():
     budget = budget_for(ORDERS)
     budget.hold(ORDERS, 5)
-    with pytest.raises(BudgetBroken, match="orders-0 gives back 1 record of 6 bytes"):
+    with pytest.raises(BudgetBroken, match="orders-0 releases 1 record of 6 bytes"):
         budget.give_back(ORDERS, 6)
     with pytest.raises(BudgetBroken):
         budget.give_back(OTHERS, 0)

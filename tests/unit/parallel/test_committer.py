@@ -216,7 +216,7 @@ def test_a_broken_contract_ends_the_committer_loudly():
     committer = committer_of("s/p0")
     committer.in_flight("s/p0", TERM, [5])
     committer.done("s/p0", TERM, [6])
-    with pytest.raises(InvariantViolation, match="offset 6 is reported done"):
+    with pytest.raises(InvariantViolation, match="offset 6 is reported as done"):
         committer.run()
     with pytest.raises(InvariantViolation, match="the committer stopped"):
         committer.run()
@@ -225,7 +225,7 @@ def test_a_broken_contract_ends_the_committer_loudly():
 def test_a_term_that_goes_backwards_is_refused():
     committer = committer_of("s/p0")
     committer.assigned("s/p0", 1, position=0)
-    with pytest.raises(InvariantViolation, match="assigned in term 1, but term 1 had begun"):
+    with pytest.raises(InvariantViolation, match="assigned in term 1, but term 1 had already begun"):
         committer.run()
 
 

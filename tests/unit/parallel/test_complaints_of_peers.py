@@ -553,7 +553,7 @@ def test_a_row_of_columns_cannot_be_given_up_alone_while_its_call_runs():
     driver = Driver(batch=Batch(records=2, wait=0.0, arrow=True), order=Order.NONE, retry=ONCE, then=Park())
     driver.do("polled_columns", columns_of(0, 1, 2))
     for offset in range(3):
-        with pytest.raises(UsageError, match="runs in columns"):
+        with pytest.raises(UsageError, match="runs in one Arrow batch"):
             driver.do("dead_letter", P0, offset)
     [two, one] = driver.all_of(StartCall)
     driver.do("succeeded", two)

@@ -252,7 +252,7 @@ def test_a_dead_letter_that_is_refused_stops_the_consumer_and_keeps_the_record()
     [stopped] = driver.all_of(Stopped)
     assert stopped.reason == "orders-0 offset 0 could not be written to its dead-letter topic: no such topic"
     assert not driver.all_of(CommitOffsets)
-    with pytest.raises(UsageError, match="was not on its way"):
+    with pytest.raises(UsageError, match="was not being written"):
         driver.do("dead_letter_written", letter.work, None)
 
 
@@ -293,7 +293,7 @@ def test_a_parked_record_holds_its_key_and_its_frontier_and_nothing_else():
     assert next(iter(driver.engine.outcomes.parked)).state is RecordState.PARKED
     driver.poll([3])
     driver.fail(3)
-    assert driver.all_of(Stopped)[0].reason.startswith("1 record parked already")
+    assert driver.all_of(Stopped)[0].reason.startswith("1 record already parked")
 
 
 # peers: names the blocking offset at run time

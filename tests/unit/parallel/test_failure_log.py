@@ -33,7 +33,7 @@ def test_the_first_of_a_kind_is_told_with_its_traceback(messages, caplog):
     with pytest.raises(ValueError, match="no such") as raised:
         find_account()
     fail(log, 0.0, 7, raised.value)
-    assert messages() == ["orders-0 offset 7 failed (attempt 1): ValueError: no such account; it is tried again"]
+    assert messages() == ["orders-0 offset 7 failed (attempt 1): ValueError: no such account; it is retried"]
     assert "in find_account" in caplog.text
 
 
@@ -46,7 +46,7 @@ def test_repeats_are_counted_and_told_once_per_interval(messages):
     assert len(messages()) == 1
     log.look(INTERVAL_S)
     assert messages()[1:] == [
-        "99 more with ValueError; it is tried again. The last: orders-0 offset 99 failed (attempt 1): ValueError: no"
+        "99 more failed with ValueError; it is retried. Last: orders-0 offset 99 failed (attempt 1): ValueError: no"
     ]
 
 
@@ -71,8 +71,8 @@ def test_other_errors_and_other_outcomes_are_kinds_of_their_own(messages):
     fail(log, 0.0, 5, state=RecordState.DEAD_LETTERING)
     outcomes = [message.rpartition("; ")[2] for message in messages()]
     assert outcomes == [
-        "it is tried again",
-        "it is tried again",
+        "it is retried",
+        "it is retried",
         "it is parked",
         "the consumer stops",
         "it is skipped",
@@ -84,7 +84,7 @@ def test_a_batch_is_told_as_one(messages):
     log = FailureLog()
     fail(log, 0.0, 1, count=3, state=RecordState.WAITING, attempts=0)
     assert messages() == [
-        "orders-0 offset 1 and 2 more records of its batch failed: ValueError: no; its records are run one by one"
+        "orders-0 offset 1 and 2 more records of its batch failed: ValueError: no; its records run one by one"
     ]
 
 
@@ -112,7 +112,7 @@ def test_one_row_of_columns_that_is_skipped_is_told_as_skipped(messages):
 
 
 def test_columns_that_fail_are_run_row_by_row(messages):
-    assert outcome_of(polled_columns(7, 8), messages).endswith("; its records are run one by one")
+    assert outcome_of(polled_columns(7, 8), messages).endswith("; its records run one by one")
 
 
 def test_columns_that_fail_at_most_once_are_told_as_skipped(messages):
@@ -127,7 +127,7 @@ def test_columns_that_fail_at_most_once_are_told_as_skipped(messages):
 def test_a_batch_whose_partition_has_gone_is_told_to_be_the_next_owners(make, messages):
     driver = make(7, 8)
     driver.do("lost", [P0])
-    assert outcome_of(driver, messages).endswith("; their partition has gone, so the next owner runs them")
+    assert outcome_of(driver, messages).endswith("; their partition was revoked, so its next owner runs them")
 
 
 def polled(*offsets, **settings):
@@ -138,7 +138,7 @@ def polled(*offsets, **settings):
 
 def test_a_record_that_is_tried_again_at_once_is_told_as_such(messages):
     driver = polled(7, retry=Retry(attempts=2, delay=0))
-    assert outcome_of(driver, messages).endswith("; it is tried again")
+    assert outcome_of(driver, messages).endswith("; it is retried")
 
 
 def test_what_fails_while_the_consumer_stops_is_told_to_run_after_a_restart(messages):
@@ -150,7 +150,7 @@ def test_what_fails_while_the_consumer_stops_is_told_to_run_after_a_restart(mess
 def test_at_most_once_nobody_runs_what_was_lost_with_its_partition(messages):
     log = FailureLog(is_at_most_once=True)
     fail(log, 0.0, 7, state=RecordState.RUNNING)
-    assert messages()[0].endswith("; committed before it ran and its partition has gone, so it is lost")
+    assert messages()[0].endswith("; it was committed before it ran and its partition was revoked, so it is lost")
 
 
 def test_what_was_counted_is_told_at_the_end(messages):
@@ -162,7 +162,7 @@ def test_what_was_counted_is_told_at_the_end(messages):
     log.close()
     assert messages()[1:] == [
         "orders-0 offset 2 was given up: ValueError: no; written to orders.dead-letters",
-        "1 more with ValueError; it is tried again. The last: orders-0 offset 2 failed (attempt 1): ValueError: no",
-        "1 more with ValueError; written to orders.dead-letters. "
-        "The last: orders-0 offset 3 was given up: ValueError: no",
+        "1 more failed with ValueError; it is retried. Last: orders-0 offset 2 failed (attempt 1): ValueError: no",
+        "1 more failed with ValueError; written to orders.dead-letters. "
+        "Last: orders-0 offset 3 was given up: ValueError: no",
     ]

@@ -94,7 +94,7 @@ def test_a_poll_that_goes_back_without_a_new_term_is_refused_in_one_sentence():
 def test_an_end_that_was_never_polled_is_refused():
     frontier = frontier_with([5])
     with pytest.raises(
-        InvariantViolation, match="offset 9 is reported done, but the partition was polled only up to 6"
+        InvariantViolation, match="offset 9 is reported as done, but the partition was polled only up to 6"
     ):
         frontier.done(1, 9)
 

@@ -67,7 +67,7 @@ def test_what_follows_the_last_attempt_is_what_was_asked_for():
     assert verdict(3, then=Skip()) == SkipRecord()
     assert verdict(3, then=Park(records=2), parked_count=1) == ParkRecord()
     stopped = verdict(3, then=Park(records=2), parked_count=2)
-    assert stopped.reason.startswith("2 records parked already, and orders-0 offset 7 failed")
+    assert stopped.reason.startswith("2 records already parked, and orders-0 offset 7 failed")
 
 
 def test_when_nearly_everything_is_given_up_the_consumer_stops():

@@ -144,20 +144,20 @@ def test_an_error_that_was_lost_with_its_process_is_still_a_failure():
     assert reported is call
     assert isinstance(error, HandlerErrorLost)
     assert str(error) == (
-        "the handler raised an error that was lost when its process was ended by SIGKILL "
-        "(the system sends it when memory runs out)"
+        "the handler raised an error, which was lost because its process was killed by SIGKILL "
+        "(the kernel sends it when memory runs out)"
     )
 
 
 @pytest.mark.parametrize(
     ("exit_code", "how"),
     [
-        (0, "ended with exit code 0"),
-        (3, "ended with exit code 3"),
-        (-15, "was ended by SIGTERM"),
-        (-200, "was ended by signal 200"),
-        (None, "its exit code is not known"),
-        (CUT_OFF, "the handler closed the pipe to the consumer"),
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-15, "was killed by SIGTERM"),
+        (-200, "was killed by signal 200"),
+        (None, "exit code unknown"),
+        (CUT_OFF, "the handler used or closed the pipe to the consumer"),
     ],
 )
 def test_the_call_at_hand_fails_with_how_its_process_ended(exit_code, how):
@@ -201,6 +201,6 @@ def test_no_byte_of_a_frame_can_be_changed_unseen():
 
 def test_what_another_hand_wrote_is_found_out_and_what_came_before_it_counts():
     found = []
-    with pytest.raises(BrokenFrame, match="wrote to the pipe"):
+    with pytest.raises(BrokenFrame, match="used the pipe"):
         found.extend(FrameReader().read(framed(b"first") + b"garbage of a handler"))
     assert found == [b"first"]

@@ -200,7 +200,7 @@ def test_the_first_record_in_flight_is_named_with_key_age_attempts_and_place():
     [stall] = driver.engine.stalls(driver.now)
     assert stall[:6] == (P0, 5, b"customer-7", 65.5, 1, RecordState.RETRYING)
     assert str(stall) == (
-        "orders-0 is held at offset 5 (key b'customer-7') for 65.5 s: waiting for a retry, attempts 1, "
+        "orders-0 has been held at offset 5 (key b'customer-7') for 65.5 s: waiting for a retry, attempts 1, "
         "last error ValueError: no; 4 offsets behind it"
     )
 
@@ -236,8 +236,8 @@ def test_a_stall_is_one_warning_when_it_begins_and_one_line_when_it_ends(logged)
     looking(driver, log, 300)
     [(level, message)] = logged()
     assert level == "WARNING"
-    assert message.startswith("orders-0 is held at offset 0 (key None) for 60.0 s: running")
-    assert message.endswith("its handler stands at handlers.py:12 in charge")
+    assert message.startswith("orders-0 has been held at offset 0 (key None) for 60.0 s: running")
+    assert message.endswith("its handler is at handlers.py:12 in charge")
     driver.succeed(0, 1, 2)
     looking(driver, log, 100)
     assert logged()[1:] == [("INFO", "orders-0 moves on: offset 0 held it back for 301.0 s")]

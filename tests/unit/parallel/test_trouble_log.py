@@ -49,6 +49,6 @@ def test_commits_that_are_refused_at_every_interval_are_one_line_and_all_are_tol
     news.ended(offsets, {PARTITION: None}, 0.1, 30.0)
     assert len(told) == 31
     assert lines(caplog) == [
-        "A commit of 1 partition was refused: the member is joining the group",
+        "A commit of 1 partition was rejected: the member is joining the group",
         "Commits are accepted again, after 30 failures",
     ]

@@ -190,7 +190,7 @@ def test_a_plain_function_that_returns_a_coroutine_is_told_so():
     async def handle(record):
         pass
 
-    with pytest.raises(CheckFailed, match="declare it async def"):
+    with pytest.raises(CheckFailed, match="make the handler async def"):
         check(lambda record: handle(record), RECORDS, seeds=1)
 
 
@@ -204,7 +204,7 @@ async def async_generator_of(record):
 
 @pytest.mark.parametrize("handler", [generator_of, functools.partial(generator_of), async_generator_of])
 def test_a_generator_function_is_refused_as_by_the_consumer(handler):
-    with pytest.raises(UsageError, match="generator function: calling it runs nothing"):
+    with pytest.raises(UsageError, match="generator function, so calling it runs nothing"):
         check(handler, RECORDS, seeds=1)
 
 
@@ -213,9 +213,9 @@ def test_a_generator_function_is_refused_as_by_the_consumer(handler):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (generator_of, "a generator that nobody runs"),
-        (async_generator_of, "an async generator that nobody runs"),
-        (lambda given: Future(), "a future that nobody waits for"),
+        (generator_of, "a generator, which is not run"),
+        (async_generator_of, "an async generator, which is not run"),
+        (lambda given: Future(), "a future, which is not waited for"),
     ],
 )
 def test_an_answer_that_stands_for_work_to_be_done_is_found(answer, sentence, batch, is_async):
@@ -307,7 +307,7 @@ def test_records_come_in_whatever_form_is_at_hand(record):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"handler": None}, "handler=None: cannot be called"),
+        ({"handler": None}, "handler=None: is not callable"),
         ({"records": []}, "at least one record"),
         ({"records": [{"key": 1}]}, "must have value"),
         ({"seeds": 0}, "seeds must be > 0"),

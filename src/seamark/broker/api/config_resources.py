@@ -19,8 +19,10 @@ def broker_named(node: Services, name: str) -> int | None:
     if name == "":
         return None
     if not name.isascii() or not name.isdigit():
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"a node is named by its number, not by {name!r}")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"a broker resource is named by its node id, got {name!r}")
     # With leading zeros one node would have any number of names.
     if name != str(node.id):
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"this is node {node.id}, which cannot answer for node {name}")
+        raise RequestRefused(
+            ErrorCode.INVALID_REQUEST, f"this is node {node.id}: send the request for node {name} to that node"
+        )
     return node.id

@@ -93,41 +93,44 @@ def check_head(content: Buffer | None, partition: Partition, version: int) -> Pr
     """Return what the batch's header says, or refuse it."""
     content = _only_batch(content)
     if content[MAGIC_POSITION] < MAGIC:
-        raise _invalid(f"the batch has format {content[MAGIC_POSITION]}, only 2 is taken")
+        raise _invalid(f"the batch has magic {content[MAGIC_POSITION]}, only 2 is supported")
     size = len(content)
     (attributes,) = _ATTRIBUTES.unpack_from(content, ATTRIBUTES_POSITION)
     if attributes & CODEC_MASK == Codec.ZSTD and version < ZSTD_VERSION:
         raise RequestRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd is for Produce requests from version {ZSTD_VERSION} on, this one has {version}",
+            f"zstd requires Produce version {ZSTD_VERSION} or later, this request has version {version}",
         )
     if size < HEADER_BYTES:
         # Kafka asks for the producer before it looks at the size.
         code = ErrorCode.UNKNOWN_SERVER_ERROR if size < _PRODUCER_ID_END else ErrorCode.CORRUPT_MESSAGE
-        raise RequestRefused(code, f"a batch has {HEADER_BYTES} bytes at least, not {size}")
+        raise RequestRefused(code, f"batch size {size} is below the minimum of {HEADER_BYTES} bytes")
     (
         base_offset, _, _, _, crc, attributes, last_delta, base_timestamp_ms, max_timestamp_ms,
         producer_id, producer_epoch, sequence, count,
     ) = HEADER.unpack_from(content)  # fmt: skip
     if attributes & TRANSACTIONAL:
-        raise RequestRefused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+        raise RequestRefused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker does not support transactions"
+        )
     if base_offset != 0:
-        raise _unfit(f"a producer's batch begins at offset 0, not at {base_offset}")
+        raise _unfit(f"a batch from a producer must have base offset 0, got {base_offset}")
     most = partition.topic.config.max_message_bytes
     if size > most:
         raise RequestRefused(
-            ErrorCode.MESSAGE_TOO_LARGE, f"{partition.name} takes batches of {most} bytes at most, this one has {size}"
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{partition.name} accepts batches of at most {most} bytes, this one has {size}",
         )
     if crc32c(memoryview(content)[ATTRIBUTES_POSITION:]) != crc:
-        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"the checksum {crc:#010x} is not that of the bytes")
+        raise RequestRefused(ErrorCode.CORRUPT_MESSAGE, f"the checksum {crc:#010x} does not match the bytes")
     if attributes & CODEC_MASK > max(Codec):
-        raise _unexpected(f"there is no codec {attributes & CODEC_MASK}")
+        raise _unexpected(f"unknown compression codec {attributes & CODEC_MASK}")
     if count <= 0 or last_delta != count - 1:
-        raise _unfit(f"the batch has {counted(count, 'record')} and offsets for {last_delta + 1}")
+        raise _unfit(f"the batch has {counted(count, 'record')}, but offsets for {last_delta + 1}")
     if attributes & CONTROL:
-        raise _unfit("control records are the broker's to write")
+        raise _unfit("producers must not write control records")
     if producer_id >= 0 and sequence < 0:
-        raise _unfit(f"producer {producer_id} gave its batch the sequence {sequence}")
+        raise _unfit(f"the batch of producer {producer_id} has the invalid sequence {sequence}")
     return ProducedBatch(
         content, attributes, base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, sequence, count
     )
@@ -211,13 +214,14 @@ def _check_unfolded(
     if (config.is_compacted and walk.has_null_key) or _is_out_of_range(walk, batch, partition, now_ms):
         yield from _refuse_records(unfolded, batch, partition, now_ms)
     if walk.has_false_offset:
-        reason = "the offset deltas of the records do not count from 0"
+        reason = "the offset deltas of the records must be 0, 1, 2 and so on"
         raise _unexpected(reason) if is_compressed else _unfit(reason)
     if walk.oddity:
-        raise _unfit(f"consumers could not read the records: {walk.oddity}")
+        raise _unfit(f"consumers would not be able to read the records: {walk.oddity}")
     if len(batch.content) > config.segment_bytes:
         reason = (
-            f"the segments of {partition.name} hold {config.segment_bytes} bytes, this batch has {len(batch.content)}"
+            f"the batch has {len(batch.content)} bytes, but segments of {partition.name} hold at most "
+            f"{config.segment_bytes}"
         )
         raise RequestRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
     largest_ms = max(walk.max_timestamp_ms, NO_TIMESTAMP)
@@ -232,14 +236,14 @@ def _not_unfolded(error: DecodeError, batch: ProducedBatch, codec: Codec, partit
         return TooMuchToRead(f"{partition.name}: {error.reason}")
     # Kafka reads a zstd stream of no bytes as one of no records, and a second stream as records too many.
     is_counted = isinstance(error, TrailingBytes) or (codec is Codec.ZSTD and len(batch.content) == HEADER_BYTES)
-    return (_unfit if is_counted else _unexpected)(f"the records cannot be unfolded: {error}")
+    return (_unfit if is_counted else _unexpected)(f"the records cannot be decompressed: {error}")
 
 
 def _only_batch(content: Buffer | None) -> Buffer:
     """Return the one batch of a partition; as in Kafka, the start of another one behind it is dropped."""
     size = _batch_size(content, 0)
     if content is None or size is None:
-        raise _invalid("there is no batch, or not all of it")
+        raise _invalid("the batch is missing or incomplete")
     if size == len(content):
         return content
     if _batch_size(content, size) is not None:
@@ -254,11 +258,11 @@ def _batch_size(content: Buffer | None, start: int) -> int | None:
         return None
     (announced,) = _LENGTH.unpack_from(content, start + LENGTH_POSITION)
     if announced < LEAST_LENGTH:
-        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {announced} bytes cannot be")
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"batch length {announced} is below the minimum of {LEAST_LENGTH}")
     if left <= MAGIC_POSITION:
         return None
     if content[start + MAGIC_POSITION] > MAGIC:
-        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"there is no format {content[start + MAGIC_POSITION]} of batches")
+        raise NoBatch(ErrorCode.CORRUPT_MESSAGE, f"unknown batch format (magic {content[start + MAGIC_POSITION]})")
     size: int = announced + LENGTH_OVERHEAD
     return size if size <= left else None
 
@@ -309,7 +313,7 @@ def _refuse_records(records: Records, batch: ProducedBatch, partition: Partition
     for number, (is_keyless, stamp) in enumerate(walk.one_by_one()):
         reason = None
         if is_keyless and partition.topic.config.is_compacted:
-            reason = f"{partition.name} is compacted and takes no record without a key"
+            reason = f"{partition.name} is compacted and requires a key in every record"
         else:
             reason = _bad_stamp(number, stamp, batch, partition, now_ms)
             if reason is not None:
@@ -322,7 +326,7 @@ def _refuse_records(records: Records, batch: ProducedBatch, partition: Partition
             yield None
     if bad:
         what = "with a timestamp too far from now" if code is ErrorCode.INVALID_TIMESTAMP else "without a key"
-        more = f"; the first {_NAMED} are named" if count > _NAMED else ""
+        more = f"; the first {_NAMED} are listed" if count > _NAMED else ""
         raise RecordsRefused(code, f"{counted(count, 'record')} {what}{more}", bad)
 
 
@@ -332,14 +336,14 @@ def _bad_stamp(number: int, stamp: int, batch: ProducedBatch, partition: Partiti
     if claims_append_time:
         # The time of every record is then the batch's; Kafka takes it for the producer's.
         if config.log_append_time or batch.max_timestamp_ms == NO_TIMESTAMP:
-            return f"record {number} claims the time of the broker"
+            return f"record {number} claims to have the broker's append time"
         stamp = batch.max_timestamp_ms
     if not INT64_MIN <= stamp <= INT64_MAX:
-        return f"the timestamp of record {number} does not fit an int64"
+        return f"the timestamp of record {number} does not fit into an int64"
     if config.log_append_time or stamp == NO_TIMESTAMP:
         return None
     first, last = now_ms - config.oldest_ms_behind, now_ms + config.newest_ms_ahead
-    return None if first <= stamp <= last else f"the timestamp {stamp} of record {number} is not in {first} to {last}"
+    return None if first <= stamp <= last else f"the timestamp {stamp} of record {number} is outside {first} to {last}"
 
 
 def _with_true_time(batch: ProducedBatch, max_timestamp_ms: int) -> Buffer:

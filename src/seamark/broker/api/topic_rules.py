@@ -57,7 +57,8 @@ def plan_topic(
         if partition_count != -1 or replication_factor != -1:
             raise RequestRefused(
                 ErrorCode.INVALID_REQUEST,
-                "with replicas given for each partition, the number of partitions and the replication factor are -1",
+                "if replicas are assigned per partition, the number of partitions and the replication factor "
+                "must be -1",
             )
         replicas = _check_assignments(cluster, assignments)
     else:
@@ -69,7 +70,7 @@ def check_new_name(cluster: Cluster, name: str) -> None:
     """Refuse a name that no new topic can have."""
     check_name(name)
     if name in cluster.topics:
-        raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
+        raise RequestRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} already exists")
     check_collision(name, cluster.topics_by_metric_name)
 
 
@@ -79,21 +80,21 @@ def _spread(cluster: Cluster, name: str, partition_count: int, replication_facto
     if replication_factor < 1:
         raise RequestRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a replication factor of {replication_factor} cannot be: 1 or more, or -1 for the broker's default",
+            f"the replication factor must be >= 1, or -1 for the broker's default, got {replication_factor}",
         )
     if partition_count == -1:
         partition_count = cluster.settings["num.partitions"]
     if partition_count < 1:
         raise RequestRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"a topic has 1 partition or more, or -1 for the default, not {partition_count}",
+            f"the number of partitions must be >= 1, or -1 for the broker's default, got {partition_count}",
         )
     _check_count(partition_count)
     node_ids = [node.id for node in cluster.nodes]
     if replication_factor > len(node_ids):
         raise RequestRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many nodes, and there are {len(node_ids)}",
+            f"replication factor {replication_factor} is larger than the number of nodes, {len(node_ids)}",
         )
     return spread(name, 0, partition_count, node_ids, replication_factor)
 
@@ -109,8 +110,8 @@ class TooManyChanges(RequestRefused):
     def __init__(self) -> None:
         super().__init__(
             ErrorCode.POLICY_VIOLATION,
-            f"a request may make, change or remove {number_text(MOST_CHANGES)} topics, partitions and values: "
-            "send several",
+            f"a request may create, change or delete at most {number_text(MOST_CHANGES)} topics, partitions and "
+            "values: send several",
         )
 
 
@@ -118,7 +119,7 @@ def _check_assignments(cluster: Cluster, assignments: Mapping[int, Sequence[int]
     if sorted(assignments) != list(range(len(assignments))):
         raise RequestRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "replicas are given for the partitions 0, 1, 2 and so on, without a gap",
+            "replicas must be assigned to partitions 0, 1, 2 and so on, without gaps",
         )
     replicas = [list(assignments[index]) for index in range(len(assignments))]
     _check_replica_lists(cluster, replicas, len(replicas[0]))
@@ -130,14 +131,14 @@ def _check_replica_lists(cluster: Cluster, replicas: Sequence[Sequence[int]], fa
     for node_ids in replicas:
         reason = ""
         if not node_ids:
-            reason = "a partition was given no replica"
+            reason = "a partition has no replica"
         elif len(set(node_ids)) != len(node_ids):
-            reason = f"the replicas {list(node_ids)} name a node more than once"
+            reason = f"the replicas {list(node_ids)} contain a node more than once"
         elif not known.issuperset(node_ids):
             unknown = min(set(node_ids) - known)
-            reason = f"the replicas {list(node_ids)} name node {unknown}, which does not exist"
+            reason = f"the replicas {list(node_ids)} contain node {unknown}, which does not exist"
         elif len(node_ids) != factor:
-            reason = f"all partitions have as many replicas: {factor} before, {len(node_ids)} here"
+            reason = f"all partitions must have the same number of replicas, got {factor} and {len(node_ids)}"
         if reason:
             raise RequestRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
@@ -150,14 +151,15 @@ def plan_partitions(
     if topic.name == OFFSETS_TOPIC:
         # As many as groups are spread over: they would all be looked for elsewhere.
         raise RequestRefused(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{OFFSETS_TOPIC} keeps its partitions: groups are spread over them"
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"the partitions of {OFFSETS_TOPIC} cannot be changed: groups are distributed over them",
         )
     if count == present:
-        raise RequestRefused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {counted(present, 'partition')} already")
+        raise RequestRefused(ErrorCode.INVALID_PARTITIONS, f"{topic.name} already has {counted(present, 'partition')}")
     if count < present:
         raise RequestRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"{topic.name} has {counted(present, 'partition')} and cannot go back to {count}",
+            f"{topic.name} has {counted(present, 'partition')} and cannot be reduced to {count}",
         )
     added = count - present
     _check_count(added)
@@ -167,7 +169,7 @@ def plan_partitions(
     if len(assignments) != added:
         raise RequestRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{counted(added, 'partition')} to be added, and replicas given for {len(assignments)}",
+            f"{counted(added, 'partition')} to add, but replicas for {len(assignments)}",
         )
     _check_replica_lists(cluster, assignments, factor)
     return [list(node_ids) for node_ids in assignments]
@@ -179,8 +181,8 @@ def check_room(cluster: Cluster, count: int) -> None:
     if cluster.partition_total + count > most:
         raise RequestRefused(
             ErrorCode.POLICY_VIOLATION,
-            f"there are {counted(cluster.partition_total, 'partition')} and {number_text(count)} more are wanted; "
-            f"seamark.max.partitions={number_text(most)} are allowed",
+            f"there are {counted(cluster.partition_total, 'partition')}, and {number_text(count)} more would exceed "
+            f"seamark.max.partitions={number_text(most)}",
         )
 
 
@@ -195,7 +197,7 @@ def create_checked(
     """Make a topic for a caller in this process: what is wrong is a UsageError."""
     for what, number in (("partitions", partition_count), ("replication_factor", replication_factor)):
         if not isinstance(number, int):
-            raise UsageError(f"cannot create topic {name!r}: {what} is a whole number, not {number!r}")
+            raise UsageError(f"cannot create topic {name!r}: {what} must be an integer, got {number!r}")
     try:
         plan = plan_topic(cluster, name, partition_count, replication_factor, {}, configs)
         check_room(cluster, len(plan.replicas))

@@ -197,7 +197,11 @@ class Cluster:
             try:
                 partition.delete_log()
             except LogError as error:
-                _log.warning("%s of a deleted topic stays on disk until the next start: %s", partition.name, error)
+                _log.warning(
+                    "%s of a deleted topic could not be removed and stays on disk until the next start: %s",
+                    partition.name,
+                    error,
+                )
             yield
         self._removals.pop(name, None)
 
@@ -275,7 +279,7 @@ class Cluster:
     # -- nodes
 
     def node_started(self, node: ClusterNode) -> None:
-        _log.info("node %d serves at %s", node.id, node.bootstrap)
+        _log.info("node %d listens on %s", node.id, node.bootstrap)
         if self.leadership.settle(self.partitions()):
             self._save_leaders()
 
@@ -289,7 +293,7 @@ class Cluster:
         try:
             self.save()
         except StorageFailed as error:
-            _log.error("who leads which partition is not stored yet, and will be with the next change: %s", error)
+            _log.error("the partition leaders could not be stored; retried with the next change: %s", error)
 
     def rebalance_leaders(self) -> None:
         """Give partitions back to their preferred leaders, as Kafka does from time to time."""
@@ -299,7 +303,7 @@ class Cluster:
     def move_leader(self, partition: Partition, node_id: int) -> None:
         """Make a running node the leader of a partition."""
         if not 0 <= node_id < len(self.nodes) or not self.nodes[node_id].is_running:
-            raise UsageError(f"node {node_id} does not run")
+            raise UsageError(f"node {node_id} is not running")
         self.leadership.move(partition, node_id)
         self.save()
 
@@ -373,7 +377,7 @@ class Cluster:
         if logs:
             raise UsageError(
                 f"{directory} holds {counted(len(logs), 'log')} ({logs[0]}{', …' if len(logs) > 1 else ''}) but no "
-                f"{STATE_FILE}, which says what topics they are of: put that back, or start with an empty directory"
+                f"{STATE_FILE}, which lists their topics: restore that file, or start with an empty directory"
             )
 
     def _load_topic(self, name: str, stored: Mapping[str, Any]) -> None:
@@ -420,4 +424,4 @@ def require_topic(cluster: Cluster, name: str) -> Topic:
 
 def check_node_count(count: int) -> None:
     if not 1 <= count <= 100:
-        raise ConfigError("nodes", count, "it must be 1 to 100")
+        raise ConfigError("nodes", count, "it must be from 1 to 100")

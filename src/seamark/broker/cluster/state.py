@@ -22,7 +22,7 @@ from seamark.wire.records.crc32c import crc32c
 STATE_FILE = "broker.json"
 LOCK_FILE = "broker.lock"
 FORMAT_VERSION = 1
-_REMEDY = "restore the directory from a copy, or start with another one"
+_REMEDY = "restore the directory from a backup, or start with another one"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # The section that grows with the cluster: its entries are kept as they are written, by whom they belong to.
 _TOPICS = "topics"
@@ -47,14 +47,14 @@ class BrokerState:
         head, _, body = content.partition(b"\n")
         words = head.split()
         if len(words) != 4 or words[0] != b"seamark-broker":
-            raise UnknownFormat(self.path, 0, f"this is not the state of a Seamark broker; {_REMEDY}")
+            raise UnknownFormat(self.path, 0, f"this is not a state file of a Seamark broker; {_REMEDY}")
         if words[1] != str(FORMAT_VERSION).encode():
             raise UnknownFormat(
-                self.path, 0, f"format {words[1].decode('ascii', 'replace')} is not known, only {FORMAT_VERSION} is"
+                self.path, 0, f"format {words[1].decode('ascii', 'replace')} is not supported, only {FORMAT_VERSION} is"
             )
         if words[3] != f"{crc32c(body):08x}".encode():
             raise UnknownFormat(
-                self.path, len(head) + 1, f"the content is damaged: its checksum is another one; {_REMEDY}"
+                self.path, len(head) + 1, f"the content is damaged: its checksum does not match; {_REMEDY}"
             )
         self.sections = json.loads(body)
         return True
@@ -87,13 +87,13 @@ class DirectoryLock:
             self._descriptor = os.open(path / LOCK_FILE, _LOCK_FLAGS, 0o644)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
-                f"{directory} cannot be the data directory: it, or a part of its path, is a file"
+                f"{directory} cannot be used as the data directory: it, or a part of its path, is a file"
             ) from None
         except OSError as error:
             failure = translate(error, directory)
             if isinstance(failure, DiskFull):
                 raise failure from error
-            raise UsageError(f"{directory} cannot be the data directory: {failure.reason}") from error
+            raise UsageError(f"{directory} cannot be used as the data directory: {failure.reason}") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

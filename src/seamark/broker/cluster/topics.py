@@ -61,13 +61,13 @@ def check_name(name: str) -> None:
     """
     reason = ""
     if not name:
-        reason = "a topic needs a name"
+        reason = "a topic name must not be empty"
     elif name in (".", ".."):
-        reason = f"{name!r} cannot be the name of a topic"
+        reason = f"{name!r} is not a valid topic name"
     elif len(name) > _LARGEST_NAME:
-        reason = f"a topic's name has at most {_LARGEST_NAME} letters, {name[:20]!r}... has {len(name)}"
+        reason = f"a topic name may have at most {_LARGEST_NAME} characters, {name[:20]!r}... has {len(name)}"
     elif not _NAME.fullmatch(name):
-        reason = f"{name!r} has letters other than a to z, A to Z, 0 to 9, dot, dash and underscore"
+        reason = f"the topic name {name!r} has characters other than a-z, A-Z, 0-9, '.', '-' and '_'"
     if reason:
         raise RequestRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 

@@ -58,7 +58,7 @@ class BrokerSettings:
         wanted = self.static.get(MAX_CONNECTIONS, 0)
         if wanted > connection_descriptors():
             _log.warning(
-                "%s=%d is more than this process can have: it may open %d files (ulimit -n), %d for connections",
+                "%s=%d is more than this process allows: it may open %d files (ulimit -n), %d of them for connections",
                 MAX_CONNECTIONS,
                 wanted,
                 open_file_limit(),
@@ -72,7 +72,7 @@ class BrokerSettings:
         if known is None:
             meant = closest(name, SERVED, 0.8)
             hint = f"; did you mean {meant}?" if meant else ""
-            raise ConfigError(name, HIDDEN, f"the broker has no such setting{hint}")
+            raise ConfigError(name, HIDDEN, f"there is no such broker setting{hint}")
         return known
 
     def __getitem__(self, name: str) -> Any:

@@ -95,7 +95,7 @@ def topic_key(name: str) -> ConfigKey:
     """Return the key, or refuse as Kafka does."""
     known = TOPIC_KEYS.get(name)
     if known is None:
-        raise RequestRefused(ErrorCode.INVALID_CONFIG, f"topics have no configuration key {name!r}")
+        raise RequestRefused(ErrorCode.INVALID_CONFIG, f"there is no topic configuration key {name!r}")
     return known
 
 
@@ -105,13 +105,13 @@ def parse_topic_configs(given: Mapping[str, str | None]) -> dict[str, Any]:
     for name, text in given.items():
         key = topic_key(name)
         if text is None:
-            raise RequestRefused(ErrorCode.INVALID_CONFIG, f"{name} was given without a value")
+            raise RequestRefused(ErrorCode.INVALID_CONFIG, f"{name} has no value")
         try:
             values[name] = key.parse(text)
         except ConfigError as error:
             raise RequestRefused(ErrorCode.INVALID_CONFIG, str(error)) from None
         if name == "remote.storage.enable" and values[name]:
-            raise RequestRefused(ErrorCode.INVALID_CONFIG, "there is no tiered storage here")
+            raise RequestRefused(ErrorCode.INVALID_CONFIG, "tiered storage is not supported")
     return values
 
 

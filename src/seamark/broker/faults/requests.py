@@ -71,7 +71,7 @@ class Faults(GroupFaults):
         try:
             rule.error = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
         except (KeyError, ValueError):
-            raise ConfigError("error", error, "it must be the name of one of Kafka's error codes") from None
+            raise ConfigError("error", error, "it must be the name of a Kafka error code") from None
         return self._add(rule)
 
     def delay(self, api: str, seconds: float, times: int | None = ALWAYS, node: int | None = None) -> Fault:
@@ -136,7 +136,7 @@ class Faults(GroupFaults):
                 self._later(node, seconds, context, partial(answer_refused, request, context, rule.error))
                 return True
             if rule.drop_when == "before":
-                self._later(node, seconds, context, partial(context.hang_up, "was to lose its request"))
+                self._later(node, seconds, context, partial(context.hang_up, "lost its request to an injected fault"))
                 return True
             if rule.drop_when == "after":
                 context.is_answer_dropped = True
@@ -160,9 +160,9 @@ class Faults(GroupFaults):
         try:
             api_named(api)
         except KeyError:
-            raise ConfigError("api", api, "it must be Kafka's name of an API, such as OffsetCommit") from None
+            raise ConfigError("api", api, "it must be the name of a Kafka API, such as OffsetCommit") from None
         if times is not None and times < 1:
-            raise ConfigError("times", times, "it must be at least 1, or None for always")
+            raise ConfigError("times", times, "it must be at least 1, or None for no limit")
         if node is not None and not 0 <= node < len(self.broker.nodes):
             raise ConfigError("node", node, f"the broker has nodes 0 to {len(self.broker.nodes) - 1}")
         return Fault(self, api, node, times)

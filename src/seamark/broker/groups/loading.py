@@ -94,7 +94,9 @@ class Load:
                     values.add(batch)
                     yield
         except SeamarkError as error:
-            _log.error("__consumer_offsets-%d is loaded only up to where it can be read: %s", self.partition, error)
+            _log.error(
+                "__consumer_offsets-%d is loaded only up to its first unreadable batch: %s", self.partition, error
+            )
         records = values.take()
         while chunk := list(islice(records, _RECORDS_PER_STEP)):
             replay(self.partition, chunk)
@@ -106,7 +108,7 @@ class Load:
 
     def _leave_out(self, offset: int, error: DecodeError) -> None:
         where = self.partition, offset
-        _log.error("__consumer_offsets-%d: the batch at offset %d cannot be read and is left out: %s", *where, error)
+        _log.error("__consumer_offsets-%d: the batch at offset %d cannot be read and is skipped: %s", *where, error)
 
     def _tell(self, skipped: SkippedRecords) -> Generator[None]:
         """One line about all records that were skipped; to say where one is, the log is read again up to there."""

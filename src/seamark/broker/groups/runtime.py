@@ -291,7 +291,7 @@ class GroupRuntime(NodePart):
         if partition not in self._refusing:
             self._refusing.add(partition)
             writes = counted(len(tickets), "write")
-            _log.warning("%s-%d did not take %s: %s", OFFSETS_TOPIC, partition, writes, code.name)
+            _log.warning("%s-%d did not accept %s: %s", OFFSETS_TOPIC, partition, writes, code.name)
         for ticket in tickets:
             self._carry_out(coordinator.failed(partition, ticket, code, now_ms))
         led = self._partitions.get(partition)
@@ -317,7 +317,9 @@ class GroupRuntime(NodePart):
 
     def _jumped(self, by_ms: int) -> None:
         """The machine's clock was set ahead, which is no time that members were silent for."""
-        _log.warning("the clock was set ahead by %.1f s; sessions and other deadlines are moved with it", by_ms / 1000)
+        _log.warning(
+            "the clock was set forward by %.1f s; sessions and other deadlines are moved by the same time", by_ms / 1000
+        )
         self.coordinator.move_deadlines(by_ms)
         self._timers.move(by_ms)
         self._armed_ms += by_ms
@@ -364,8 +366,8 @@ class _Forgetting:
     def reply_value(self, reply: ForgetReply) -> None:
         if reply.error is not ErrorCode.NONE:
             _log.warning(
-                "the offsets of the deleted topics %s were not all removed, but only %d: %s; the others stay until "
-                "they expire, and would count for a topic of the same name",
+                "offsets of the deleted topics %s were removed only in part (%d): %s; the others stay until they "
+                "expire, and would apply to a new topic of the same name",
                 some_of(self._names),
                 reply.removed,
                 reply.error.name,

@@ -134,7 +134,7 @@ class ZookeeperOffsets:
                 answer = failed(_code(error))
                 self._note(error)
             except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
-                _log.exception("ZooKeeper could not be asked")
+                _log.exception("ZooKeeper is unavailable")
                 answer = failed(ErrorCode.UNKNOWN_SERVER_ERROR)
         # The loop is gone when the broker was closed meanwhile, and with it who asked.
         with contextlib.suppress(RuntimeError):

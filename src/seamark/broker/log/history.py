@@ -137,14 +137,15 @@ class ProducerStates:
         known_epoch = _NO_EPOCH if state is None else state.epoch
         if epoch < known_epoch:
             raise RefusedByLog(
-                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} is in epoch {known_epoch}, not in {epoch}"
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {known_epoch}, got the older epoch {epoch}",
             )
         if state is None:
             # As Kafka: a producer nobody remembers may go on with any sequence; its records may have been deleted.
             return None
         if epoch > known_epoch:
             if first_sequence != 0 and known_epoch != _NO_EPOCH:
-                raise _out_of_order(producer_id, epoch, first_sequence, "a new epoch begins with 0")
+                raise _out_of_order(producer_id, epoch, first_sequence, "a new epoch must begin with sequence 0")
             return None
         last_sequence = _advanced(first_sequence, count - 1)
         for batch in state.batches:
@@ -153,7 +154,7 @@ class ProducerStates:
         if state.batches:
             expected = _advanced(state.batches[-1].last_sequence, 1)
             if first_sequence != expected:
-                raise _out_of_order(producer_id, epoch, first_sequence, f"{expected} was expected")
+                raise _out_of_order(producer_id, epoch, first_sequence, f"expected {expected}")
         return None
 
     def note(
@@ -190,7 +191,7 @@ def _advanced(sequence: int, by: int) -> int:
 def _out_of_order(producer_id: int, epoch: int, sequence: int, why: str) -> RefusedByLog:
     return RefusedByLog(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {producer_id} sent the sequence {sequence} in epoch {epoch}: {why}",
+        f"producer {producer_id} sent sequence {sequence} in epoch {epoch}: {why}",
     )
 
 

@@ -119,13 +119,15 @@ class Maintenance:
                 partition.epochs.forget_before(partition.log_start)
                 partition.changed()
                 segments = counted(count, "segment")
-                _log.info("%s: %s retired, the log starts at %d", partition.name, segments, partition.log_start)
+                _log.info(
+                    "%s: %s deleted by retention, the log starts at %d", partition.name, segments, partition.log_start
+                )
 
     def _bring_leaders_home(self) -> None:
         try:
             self._cluster.rebalance_leaders()
         except StorageFailed as error:
-            self._broker.note_failure("leaders could not be brought home", error)
+            self._broker.note_failure("partitions could not be moved back to their preferred leaders", error)
 
     def expire_producers(self) -> None:
         before_ms = self._broker.clock.now_ms() - self._broker.settings["producer.id.expiration.ms"]

@@ -51,11 +51,11 @@ class LogReopening:
             except SeamarkError as error:
                 if is_first:
                     _log.warning(
-                        "%s cannot be opened again yet, which is tried every %g s: %s",
+                        "%s cannot be reopened yet, retrying every %g s: %s",
                         partition.name, REOPENING_SECONDS, error,
                     )  # fmt: skip
                 self._try_later(partition, is_first=False)
                 return
-            _log.warning("%s takes writes again, from offset %d on", partition.name, partition.log_end)
+            _log.warning("%s accepts writes again, from offset %d on", partition.name, partition.log_end)
         self._planned.discard(partition)
         self._done(partition)

@@ -159,7 +159,7 @@ class LogStorage:
         if short:
             self._is_sync_planned = True
             self._timers.call_after(_SYNC_SECONDS, self._begin_sync)
-            self._shortage.say("%s: it is synced as soon as there is a file descriptor again", short[0][2])
+            self._shortage.say("%s: synced as soon as a file descriptor is available", short[0][2])
         elif self._dirty:
             self._plan_sync()
 
@@ -181,7 +181,7 @@ class LogStorage:
         if isinstance(error, UnexpectedFailure) and repr(error.__cause__) not in self._told:
             # Once for all the partitions that it strikes.
             self._told.add(repr(error.__cause__))
-            _log.error("%s: a sync failed in a way that it should not", partition.name, exc_info=error.__cause__)
+            _log.error("%s: a sync failed unexpectedly", partition.name, exc_info=error.__cause__)
         waiting = self._waiting.pop(partition, None)
         if waiting is None:
             return
@@ -192,7 +192,7 @@ class LogStorage:
                 try:
                     callback(error)
                 except Exception:  # noqa: BLE001 - one answer that fails must not cost the others theirs
-                    _log.exception("%s: an answer after a sync failed", partition.name)
+                    _log.exception("%s: sending a response after a sync failed", partition.name)
             else:
                 left.append((end_offset, callback))
         if left:
@@ -213,7 +213,7 @@ class LogStorage:
             aside = f"{log.directory}.{partition.topic.id.hex()}{DELETED}"
             self.filesystem.rename(log.directory, aside)
             _log.warning(
-                "%s: not removed (%s); it is %s now, and the next start removes it", log.directory, error, aside
+                "%s: not removed (%s); it was renamed to %s, and the next start removes it", log.directory, error, aside
             )
 
     async def close(self) -> None:

@@ -159,17 +159,17 @@ def families(broker: MeasuredBroker, nodes: list[NodeMetrics]) -> Iterator[Famil
 
 
 def _about_the_broker(broker: MeasuredBroker) -> Iterator[Family]:
-    info = Family("seamark_broker_info", "gauge", "The broker, as labels.")
+    info = Family("seamark_broker_info", "gauge", "Version and cluster id of the broker, as labels.")
     info.add(1, version=__version__, cluster_id=broker.cluster.cluster_id)
     yield info
-    running = Family("seamark_node_up", "gauge", "Whether the node serves.")
+    running = Family("seamark_node_up", "gauge", "1 if the node is running, 0 if it is stopped.")
     for node in broker.nodes:
         running.add(int(node.is_running), node=node.id)
     yield running
-    cpu = Family("process_cpu_seconds_total", "counter", "Processor time of the process.")
+    cpu = Family("process_cpu_seconds_total", "counter", "CPU time of the process.")
     cpu.add(time.process_time())
     yield cpu
-    memory = Family("process_max_resident_memory_bytes", "gauge", "The most memory that the process has held.")
+    memory = Family("process_max_resident_memory_bytes", "gauge", "Maximum resident memory of the process.")
     # In kilobytes, but in bytes on macOS.
     memory.add(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     yield memory
@@ -177,7 +177,7 @@ def _about_the_broker(broker: MeasuredBroker) -> Iterator[Family]:
 
 def _about_connections(broker: MeasuredBroker) -> Iterator[Family]:
     connections = Family("seamark_connections", "gauge", "Open connections.")
-    refused = Family("seamark_connections_refused_total", "counter", "Connections closed because of a limit.")
+    refused = Family("seamark_connections_refused_total", "counter", "Connections closed because a limit was reached.")
     for node in broker.nodes:
         connections.add(len(node.connections), node=node.id)
         refused.add(node.connections.refused, node=node.id)
@@ -188,9 +188,9 @@ def _about_connections(broker: MeasuredBroker) -> Iterator[Family]:
     yield rests
     counts = broker.security.counts
     for name, value, meaning in (
-        ("seamark_authentication_successes_total", counts.successes, "Logins that succeeded."),
-        ("seamark_authentication_failures_total", counts.failures, "Logins that failed."),
-        ("seamark_authorization_denials_total", counts.denials, "Questions for a right that were answered no."),
+        ("seamark_authentication_successes_total", counts.successes, "Successful authentications."),
+        ("seamark_authentication_failures_total", counts.failures, "Failed authentications."),
+        ("seamark_authorization_denials_total", counts.denials, "Authorization checks that were denied."),
     ):
         family = Family(name, "counter", meaning)
         family.add(value)
@@ -198,10 +198,10 @@ def _about_connections(broker: MeasuredBroker) -> Iterator[Family]:
 
 
 def _about_requests(nodes: list[NodeMetrics]) -> Iterator[Family]:
-    count = Family("seamark_requests_total", "counter", "Requests answered.")
-    seconds = Family("seamark_request_seconds", "histogram", "Time from a request's arrival to its answer.")
-    received = Family("seamark_request_bytes_total", "counter", "Bytes of requests.")
-    sent = Family("seamark_response_bytes_total", "counter", "Bytes of answers.")
+    count = Family("seamark_requests_total", "counter", "Requests handled.")
+    seconds = Family("seamark_request_seconds", "histogram", "Time from the arrival of a request to its response.")
+    received = Family("seamark_request_bytes_total", "counter", "Bytes received in requests.")
+    sent = Family("seamark_response_bytes_total", "counter", "Bytes sent in responses.")
     for metrics in nodes:
         for api, cost in sorted(metrics.costs.by_api.items()):
             count.add(cost.count, node=metrics.node.id, api=api)
@@ -237,7 +237,7 @@ def _about_logs(broker: MeasuredBroker) -> Iterator[Family]:
     led = dict.fromkeys((node.id for node in broker.nodes), 0)
     size = Family("seamark_log_size_bytes", "gauge", "Bytes in the partition's log.")
     start = Family("seamark_log_start_offset", "gauge", "First readable offset.")
-    end = Family("seamark_log_end_offset", "gauge", "Next offset to be written.")
+    end = Family("seamark_log_end_offset", "gauge", "Next offset to write.")
     segments = Family("seamark_log_segments", "gauge", "Segments of the partition's log.")
     for partition in broker.cluster.partitions():
         if partition.leader in led:

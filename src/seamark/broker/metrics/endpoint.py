@@ -36,7 +36,7 @@ _JSON = "application/json"
 def why_not_ready(broker: MeasuredBroker) -> str | None:
     running = [node for node in broker.nodes if node.is_running]
     if not running:
-        return "no node runs"
+        return "no node is running"
     loading = [str(node.id) for node in running if node.groups.is_loading]
     if loading:
         return f"groups are being loaded on node {', '.join(loading)}"
@@ -110,7 +110,7 @@ class MetricsEndpoint:
         except OSError as error:
             raise UsageError(f"cannot serve metrics on {self._wanted}: {error.strerror or error}") from error
         self.address = self._wanted._replace(port=self._listening.sockets[0].getsockname()[1])
-        _log.info("metrics at http://%s/metrics", self.address)
+        _log.info("metrics are served at http://%s/metrics", self.address)
         self._sample()
 
     def stop(self) -> None:
@@ -133,7 +133,7 @@ class MetricsEndpoint:
     def _page(self, path: str) -> Page:
         make = self._pages.get(path)
         if make is None:
-            return Page(f"there are {', '.join(self._pages)}\n", HTTPStatus.NOT_FOUND)
+            return Page(f"not found; the pages are {', '.join(self._pages)}\n", HTTPStatus.NOT_FOUND)
         return make()
 
     def _sample(self) -> None:

@@ -14,13 +14,13 @@ _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 
 # The coordinator's gauges, under the names that it has for them (M6).
 GROUP_GAUGES = {
-    "NumOffsets": "Committed offsets that are kept.",
+    "NumOffsets": "Committed offsets.",
     "NumGroups": "Groups.",
-    "NumGroupsPreparingRebalance": "Groups that wait for their members to join.",
-    "NumGroupsCompletingRebalance": "Groups that wait for their leader's assignment.",
+    "NumGroupsPreparingRebalance": "Groups waiting for their members to join.",
+    "NumGroupsCompletingRebalance": "Groups waiting for the assignment of their leader.",
     "NumGroupsStable": "Groups whose members have their assignment.",
-    "NumGroupsDead": "Groups that are being removed.",
-    "NumGroupsEmpty": "Groups without members that still have offsets or are new.",
+    "NumGroupsDead": "Groups being removed.",
+    "NumGroupsEmpty": "Groups without members that have offsets or are new.",
 }
 # The coordinator's counters, each also shown as a rate (M7).
 GROUP_COUNTERS = {

@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self.local_host = (transport.get_extra_info("sockname") or ("",))[0]
         self.session.opened(self.peer_host, transport.get_extra_info("ssl_object"))
         # No party: who is not known yet is nobody's company.
-        self.share = self.node.turns.share(f"strangers at {self.peer_host}", "")
+        self.share = self.node.turns.share(f"unauthenticated clients at {self.peer_host}", "")
         refusal = self.node.connections.admit(self, descriptor_of(transport))
         if refusal:
             self.close(refusal)
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_expected_to(self) -> str:
         """What a stranger has to do to stay."""
-        return "send a whole request" if self.is_known else "authenticate"
+        return "send a complete request" if self.is_known else "authenticate"
 
     @property
     def is_known(self) -> bool:
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
             frames = self._parser.feed(data)
         except DecodeError as error:
             foreign = None if self.partial_bytes else foreign_protocol(data)
-            self.close(foreign or f"sent something that is no request: {error}")
+            self.close(foreign or f"sent data that is not a request: {error}")
             return
         partial = self.partial_bytes + len(data)
         if frames:
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
         try:
             node.groups.submit(command, context)
         except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, as in dispatch
-            self.tell_bug("a repeated commit failed")
+            self.tell_bug("a commit failed")
             if not context.is_answered:
                 context.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         return True
@@ -386,10 +386,10 @@ def foreign_protocol(first: bytes) -> str | None:
     """What a client did that came to the wrong port, for "it …"; None if its bytes are of no protocol known here.
 
     >>> foreign_protocol(b"GET / HTTP/1.1")
-    'sent an HTTP request to a port that speaks Kafka'
+    'sent an HTTP request to a Kafka port'
     """
     if first.startswith(_TLS_HANDSHAKE):
-        return "began a TLS handshake on a port without TLS (security.protocol of the client is wrong)"
+        return "started a TLS handshake on a port without TLS (the client's security.protocol is wrong)"
     if first.startswith(_HTTP_METHODS):
-        return "sent an HTTP request to a port that speaks Kafka"
+        return "sent an HTTP request to a Kafka port"
     return None

@@ -140,23 +140,23 @@ class Connections:
             self._node.timers.call_after(_SWEEP_SECONDS, self._sweep)
         if self._per_host[connection.peer_host] > settings["max.connections.per.ip"]:
             self.refused += 1
-            return f"was one more from its address than max.connections.per.ip={settings['max.connections.per.ip']}"
+            return f"exceeded max.connections.per.ip={settings['max.connections.per.ip']}"
         if len(self._open) > settings["max.connections"]:
             if self._make_way(connection, [self]):
                 return None
             self.refused += 1
-            return f"was one more than max.connections={settings['max.connections']}"
+            return f"exceeded max.connections={settings['max.connections']}"
         # The system gives out the lowest number that is free, so this is also how many files are open at least.
         if descriptor >= connection_descriptors():
             self._shortage.say(
-                "file descriptors run short: %d of %d are in use, and the rest is kept for logs; "
-                "allow more (ulimit -n) or lower max.connections",
+                "running out of file descriptors: %d of %d are in use, and the rest is reserved for logs; raise "
+                "the limit (ulimit -n) or lower max.connections",
                 descriptor + 1,
                 open_file_limit(),
             )
             if not self._make_way(connection, self._of_all_nodes):
                 self.refused += 1
-                return f"was one more than there are file descriptors for (the limit is {open_file_limit()})"
+                return f"exceeded the available file descriptors (the limit is {open_file_limit()})"
         return None
 
     def know(self, connection: HeldConnection) -> None:
@@ -182,11 +182,11 @@ class Connections:
         oldest = (next(iter(node._strangers), newcomer) for node in nodes)
         stranger = min(oldest, key=lambda connection: connection.opened_at)
         if stranger is not newcomer:
-            stranger.close("had not made a request yet when others wanted to connect")
+            stranger.close("had not sent a request yet when other clients needed a connection")
             return True
         idle = self._longest_idle()
         if idle is not None:
-            idle.close(f"was idle for {STANDSTILL_SECONDS:.0f} seconds when others wanted to connect")
+            idle.close(f"was idle for {STANDSTILL_SECONDS:.0f} seconds when other clients needed a connection")
             return True
         return False
 
@@ -225,7 +225,7 @@ class Connections:
             self.unread_bytes += unread_bytes
         most = max(MAX_UNREAD_BYTES, 2 * self._node.settings["fetch.max.bytes"])
         while self.unread_bytes > most:
-            next(iter(self._unread)).abort("did not read its answers, and others do not either")
+            next(iter(self._unread)).abort("did not read its responses, and neither did other clients")
 
     def reads_again(self, connection: HeldConnection) -> None:
         connection.stalled_since = None
@@ -255,12 +255,12 @@ class Connections:
         for connection in list(self._open):
             if connection.stalled_since is not None:
                 if now - connection.stalled_since > STANDSTILL_SECONDS:
-                    connection.abort(f"did not read its answers for {STANDSTILL_SECONDS:.0f} seconds")
+                    connection.abort(f"did not read its responses for {STANDSTILL_SECONDS:.0f} seconds")
                 else:
-                    self._look_whether_gone(connection, "went away without reading its answers")
+                    self._look_whether_gone(connection, "disconnected without reading its responses")
             elif not connection.is_reading:
                 # Where nobody waits for what was asked for, that must not go on for minutes.
-                self._look_whether_gone(connection, "went away while its requests waited")
+                self._look_whether_gone(connection, "disconnected while its requests were waiting")
             elif now - connection.opened_at > FIRST_REQUEST_SECONDS and connection in self._strangers:
                 # Whoever only looks whether the port is open is no reason to worry.
                 reason = f"did not {connection.is_expected_to} within {FIRST_REQUEST_SECONDS:.0f} seconds"
@@ -289,7 +289,7 @@ class Connections:
             connection.sweeps_without_progress += 1
         late = now - connection.partial_since - STANDSTILL_SECONDS
         if connection.sweeps_without_progress * _SWEEP_SECONDS >= STANDSTILL_SECONDS:
-            connection.close(f"did not go on with a request of which {there} bytes were there")
+            connection.close(f"stopped sending after {there} bytes of a request")
         elif there < late * LEAST_BYTES_PER_SECOND:
             seconds = now - connection.partial_since
             connection.close(f"sent {there} bytes of a request in {seconds:.0f} seconds, which is too slow")

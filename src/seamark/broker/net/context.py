@@ -250,7 +250,7 @@ class RequestContext:
             # A bug of ours that must not leave the client waiting; its connection is all that can be given up.
             self._tell_bug()
             self._is_answered = True
-            self.connection.close("was owed an answer that could not be written")
+            self.connection.close("was due a response that could not be encoded")
             return
         is_flexible = response_header_version(type(response), self.version) > 0
         size = sum(map(len, pieces)) + (5 if is_flexible else 4)
@@ -289,15 +289,15 @@ class RequestContext:
         self._answer(chunks.behind(head), size + 4)
 
     def _tell_bug(self) -> None:
-        self.connection.tell_bug(f"{self.endpoint.api.name} version {self.version}: the answer cannot be written")
+        self.connection.tell_bug(f"{self.endpoint.api.name} version {self.version}: the response cannot be encoded")
 
     def _refuse_too_long(self, limit: int) -> None:
         connection = self.connection
         connection.node.log_limits.write(
             logging.WARNING,
             connection.peer_host,
-            f"asked by {self.endpoint.api.name} for more than {number_text(limit)} bytes, the most that an answer may "
-            "have, and was refused",
+            f"sent {self.endpoint.api.name}, whose response would exceed the limit of {number_text(limit)} bytes; "
+            "it was rejected",
             about=f"{connection.peer_host}:{connection.peer_port} ",
         )
         self._refuse_instead(ErrorCode.INVALID_REQUEST)
@@ -307,7 +307,7 @@ class RequestContext:
         request, self.request = self.request, None
         if request is None:
             # A refusal that cannot be written either.
-            self.hang_up("was owed an answer that could not be written")
+            self.hang_up("was due a response that could not be encoded")
         else:
             self.reply(self.endpoint.handler.refuse(request, self.version, code))
 
@@ -345,6 +345,6 @@ class RequestContext:
         if self.on_end is not None:
             self._end()
         if self.is_answer_dropped:
-            self.connection.close("was to lose its answer", level=logging.INFO)
+            self.connection.close("lost its response to an injected fault", level=logging.INFO)
         else:
             self.connection.answered(self, pieces, size)

@@ -38,12 +38,12 @@ def serve(node: ServingNode, connection: ClientConnection, frame: Frame, now: fl
         session.take_token(connection, bytes(frame))
         return
     if len(frame) < 8:
-        connection.close(f"sent a request of {len(frame)} bytes, which is less than its header")
+        connection.close(f"sent a request of {len(frame)} bytes, which is shorter than a request header")
         return
     key = int.from_bytes(frame[:2], signed=True)
     endpoint = node.endpoints.get(key)
     if endpoint is None:
-        connection.close(f"asked for API {key}, which is not served")
+        connection.close(f"sent a request for API key {key}, which is not supported")
         return
     version = int.from_bytes(frame[2:4], signed=True)
     try:
@@ -52,7 +52,7 @@ def serve(node: ServingNode, connection: ClientConnection, frame: Frame, now: fl
             return
         # Asked before the body is looked at: strangers get no further than they must.
         if not session.may_call(endpoint.api.name):
-            connection.close(f"asked for {endpoint.api.name} {session.why_not}")
+            connection.close(f"sent {endpoint.api.name} {session.why_not}")
             return
         correlation_id, client_id, position = _read_header(frame, endpoint.header_versions[version])
     except DecodeError as error:
@@ -96,8 +96,8 @@ def _serve_in_steps(node: ServingNode, context: RequestContext, frame: Frame, po
         _close_unreadable(connection, endpoint, version, error)
         return
     except Exception:  # noqa: BLE001 - the edge where a bug becomes an answer, and is told
-        connection.tell_bug(f"{endpoint.api.name} version {version} could not be read")
-        connection.close("sent a request that could not be read")
+        connection.tell_bug(f"{endpoint.api.name} version {version} could not be decoded")
+        connection.close("sent a request that could not be decoded")
         return
     connection.count_reading(0)
     yield Rest(connection.share)
@@ -106,7 +106,7 @@ def _serve_in_steps(node: ServingNode, context: RequestContext, frame: Frame, po
 
 
 def _close_unreadable(connection: ClientConnection, endpoint: Endpoint, version: int, error: DecodeError) -> None:
-    connection.close(f"sent a request of {endpoint.api.name} version {version} that cannot be read: {error}")
+    connection.close(f"sent {endpoint.api.name} version {version}, which cannot be decoded: {error}")
 
 
 def _run_or_intercept(node: ServingNode, request: Message, context: RequestContext) -> None:
@@ -154,7 +154,7 @@ def _answer_failure(node: ServingNode, request: Message, context: RequestContext
 def answer_refused(request: Message, context: RequestContext, code: ErrorCode) -> None:
     """Answer with one error for everything; a client that expects no answer loses its connection instead."""
     if getattr(request, "acks", 1) == 0:
-        context.hang_up(f"sent a request without answer, which failed: {code.name}")
+        context.hang_up(f"sent a request that has no response, and it failed: {code.name}")
     else:
         context.reply(context.endpoint.handler.refuse(request, context.version, code))
 
@@ -179,7 +179,7 @@ def _client_id(raw: Frame) -> str:
 
 def _refuse_version(connection: ClientConnection, endpoint: Endpoint, frame: Frame, version: int, now: float) -> None:
     if endpoint.api.key != API_VERSIONS:
-        connection.close(f"asked for {endpoint.api.name} version {version}, {endpoint.versions!r} are served")
+        connection.close(f"sent {endpoint.api.name} version {version}, supported are {endpoint.versions!r}")
         return
     # The client cannot know yet what is served: answered in the version that everyone reads. Its header may be of a
     # version that is not known here either, so only the correlation id is taken from it.

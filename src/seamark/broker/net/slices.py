@@ -28,7 +28,7 @@ class _Lazily(Collection[B]):
         return iter(self._elements)
 
     def __contains__(self, item: object) -> bool:
-        raise TypeError("elements that are made when they are written can only be counted and written")
+        raise TypeError("lazily created elements can only be counted and encoded")
 
 
 def lazily(make: Callable[[A], B], wanted: Collection[A]) -> list[B]:

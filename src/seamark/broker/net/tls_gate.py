@@ -60,7 +60,9 @@ class Handshakes:
             gate = self._waiting.popleft()
             if gate.is_there:
                 if len(self._under_way) >= MAX_HANDSHAKES:
-                    next(iter(self._under_way)).close("did not complete the TLS handshake while many others began one")
+                    next(iter(self._under_way)).close(
+                        "did not complete the TLS handshake while many other clients started one"
+                    )
                 self._under_way[gate] = None
                 gate.shake_hands()
         if self._waiting:
@@ -144,7 +146,7 @@ class TlsGate(asyncio.Protocol):
         is_first = not self._is_begun and not self._early
         self._early += data
         if len(self._early) > (MAX_EARLY_BYTES if self._is_begun else MAX_HELLO_BYTES):
-            self.close("did not complete the TLS handshake: it sent too much at once")
+            self.close("did not complete the TLS handshake: it sent too much data")
         elif not self._is_begun:
             self._node.connections.hold(self, len(self._early))
             if is_first:
@@ -221,6 +223,6 @@ def _why(error: OSError) -> str:
     if isinstance(reason, str):
         words = reason.replace("_", " ").lower()
         if words in _NOT_TLS:
-            return f"what it sent is not TLS ({words}; security.protocol of the client may be wrong)"
+            return f"it did not send TLS ({words}; the client's security.protocol may be wrong)"
         return words
-    return str(error) or "it ended the connection"
+    return str(error) or "it closed the connection"

@@ -77,7 +77,7 @@ class Gatekeeper:
         self._users = said.users if isinstance(said.users, Users) else Users({}, ())
         self._tls = None if said.tls is None else said.tls.context()
         if self.mechanisms and said.users is None:
-            _log.warning("SASL is on and there are no users: nobody can log in")
+            _log.warning("SASL is enabled, but there are no users: no client can authenticate")
 
     @property
     def is_open(self) -> bool:
@@ -134,9 +134,9 @@ class Gatekeeper:
         if kept:
             named = "; ".join(map(str, kept[:_NAMED_RULES])) + ("; …" if len(kept) > _NAMED_RULES else "")
             _log.warning(
-                "%s of the state file %s not among those given at start and stay in effect as if requests had created "
-                "them: an earlier version did not tell the two apart. Delete what was meant to be revoked: %s",
-                counted(len(kept), "access rule"),
+                "%s in the state file %s not among those given at start and stay in effect as if created by "
+                "requests: an earlier version did not distinguish the two. Delete those that should be revoked: %s",
+                counted(len(kept), "ACL"),
                 "is" if len(kept) == 1 else "are",
                 named,
             )

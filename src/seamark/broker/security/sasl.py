@@ -184,7 +184,7 @@ class SaslSession(GuardedSession):
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in enabled:
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled)
-            self._refuse(context, refusal, "asked for a SASL mechanism that is not enabled")
+            self._refuse(context, refusal, "requested a SASL mechanism that is not enabled")
             return None
         self._is_reauthenticating = self.stage is Stage.DONE
         self._has_other_mechanism = self._is_reauthenticating and mechanism != self._mechanism
@@ -260,13 +260,13 @@ class SaslSession(GuardedSession):
 
     def _check_same_mechanism(self) -> None:
         if self._has_other_mechanism:
-            raise AuthenticationFailed("wanted to authenticate again by another mechanism")
+            raise AuthenticationFailed("tried to re-authenticate with another mechanism")
 
     def _check_same_user(self, principal: str) -> None:
         if self._is_reauthenticating and principal != self.principal:
             before, after = (user.replace(":", ".", 1) for user in (self.principal, principal))
             raise AuthenticationFailed(
-                "wanted to authenticate again as another user",
+                "tried to re-authenticate as another user",
                 public=f"Cannot change principals during re-authentication from {before}: {after}",
             )
 
@@ -305,7 +305,7 @@ def _end(connection: TokenSender, reason: str) -> None:
         connection.close(reason)
     else:
         about = f"the client at {connection.peer_host}:{connection.peer_port} "
-        told = f"{reason}; it did not wait for the answer"
+        told = f"{reason}; it disconnected before the response"
         connection.node.log_limits.write(logging.WARNING, connection.peer_host, told, about=about)
 
 

@@ -50,14 +50,14 @@ class ScramExchange:
         except UnicodeDecodeError:
             raise AuthenticationFailed("the SCRAM message is not UTF-8") from None
         if self.user is not None:
-            raise AuthenticationFailed("a SCRAM message came behind the last one")
+            raise AuthenticationFailed("a SCRAM message was sent after the final one")
         answer = self._finish(message) if self._nonce else self._begin(message)
         return answer.encode()
 
     def _begin(self, message: str) -> str:
         match = _FIRST.fullmatch(message)
         if match is None or _BAD_ESCAPE.search(match["user"]) or _BAD_ESCAPE.search(match["authorization"] or ""):
-            raise AuthenticationFailed("the client's first SCRAM message has another form")
+            raise AuthenticationFailed("the client's first SCRAM message is malformed")
         self._claimed = _unescaped(match["user"])
         if match["authorization"] is not None and _unescaped(match["authorization"]) != self._claimed:
             sentence = "Authentication failed: Client requested an authorization id that is different from username"
@@ -73,22 +73,22 @@ class ScramExchange:
     def _finish(self, message: str) -> str:
         match = _FINAL.fullmatch(message)
         if match is None:
-            raise AuthenticationFailed("the client's final SCRAM message has another form")
+            raise AuthenticationFailed("the client's final SCRAM message is malformed")
         if _decoded(match["channel"]) != self._header.encode():
             raise AuthenticationFailed("the client's final SCRAM message is bound to another channel")
         if not hmac.compare_digest(match["nonce"], self._nonce):
-            raise AuthenticationFailed("the client's final SCRAM message has another nonce")
+            raise AuthenticationFailed("the nonce in the client's final SCRAM message does not match")
         credential = self._credential
         assert credential is not None
         signed = f"{self._messages},{match['without_proof']}".encode()
         signature = hmac.digest(credential.stored_key, signed, self._hash_name)
         proof = _decoded(match["proof"])
         if len(proof) != len(signature):
-            raise AuthenticationFailed("the client's proof has another length")
+            raise AuthenticationFailed("the client's proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         stored_key = hashlib.new(self._hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, credential.stored_key):
-            raise AuthenticationFailed("the client's proof does not fit")
+            raise AuthenticationFailed("the client's proof is wrong")
         self.user = self._claimed
         server_signature = hmac.digest(credential.server_key, signed, self._hash_name)
         return f"v={base64.b64encode(server_signature).decode()}"
@@ -102,4 +102,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise AuthenticationFailed("the client's SCRAM message holds no base64 where it should") from None
+        raise AuthenticationFailed("the client's SCRAM message contains invalid base64") from None

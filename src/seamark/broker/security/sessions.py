@@ -164,7 +164,7 @@ class GuardedSession(Session):
                 self.become(f"User:{subject_of(certificate)}")
             except BadCertificate as error:
                 self._gatekeeper.log_limits.write(
-                    logging.WARNING, host, f"stays {ANONYMOUS}: {error}", about=f"the client at {host} "
+                    logging.WARNING, host, f"is treated as {ANONYMOUS}: {error}", about=f"the client at {host} "
                 )
 
     def become(self, principal: str) -> None:

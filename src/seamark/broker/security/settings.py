@@ -96,7 +96,7 @@ def with_settings(security: Security, given: Mapping[str, object]) -> Security:
             changes[attribute] = _number(name, texts[name])
     for attribute in ("tls", "users", "mechanisms"):
         if attribute in changes and getattr(security, attribute):
-            raise ConfigError(attribute, HIDDEN, "the settings and the security argument both say it")
+            raise ConfigError(attribute, HIDDEN, "it is set both in the settings and in the security argument")
     if "acls" in changes and security.acls is not None:
         del changes["acls"]
     return replace(security, **changes) if changes else security  # type: ignore[arg-type]
@@ -105,10 +105,10 @@ def with_settings(security: Security, given: Mapping[str, object]) -> Security:
 def _tls(texts: Mapping[str, str]) -> Tls:
     for kind in ("keystore", "truststore"):
         if f"ssl.{kind}.location" in texts and texts.get(f"ssl.{kind}.type") != "PEM":
-            raise ConfigError(f"ssl.{kind}.type", texts.get(f"ssl.{kind}.type", "JKS"), "only PEM stores can be read")
+            raise ConfigError(f"ssl.{kind}.type", texts.get(f"ssl.{kind}.type", "JKS"), "only PEM stores are supported")
     certificate = texts.get("ssl.keystore.certificate.chain") or texts.get("ssl.keystore.location")
     if not certificate:
-        raise ConfigError("ssl.keystore.location", "", "a TLS listener needs a certificate and its key")
+        raise ConfigError("ssl.keystore.location", "", "a TLS listener requires a certificate and its key")
     protocols = _items(texts.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"), ",")
     return Tls(
         certificate,
@@ -142,10 +142,12 @@ def _users(texts: Mapping[str, str]) -> dict[str, str]:
                 raise ConfigError("seamark.users.file", str(path), f"line {number} must be USER:PASSWORD")
             if user in users_of_file:
                 # Which of the two passwords is meant cannot be known.
-                reason = f"line {number} names the user {shortened(user)!r} again, who is in line {users_of_file[user]}"
+                reason = f"line {number} repeats the user {shortened(user)!r} of line {users_of_file[user]}"
                 raise ConfigError("seamark.users.file", str(path), reason)
             if users.get(user, password) != password:
-                reason = f"line {number} gives the user {shortened(user)!r} another password than sasl.jaas.config does"
+                reason = (
+                    f"line {number} has a different password for the user {shortened(user)!r} than sasl.jaas.config"
+                )
                 raise ConfigError("seamark.users.file", str(path), reason)
             users_of_file[user] = number
             users[user] = password
@@ -158,7 +160,7 @@ def _items(text: str, separator: str) -> tuple[str, ...]:
 
 def _number(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ConfigError(name, text, "it must be a whole number that is not negative")
+        raise ConfigError(name, text, "it must be an integer >= 0")
     return int(text)
 
 

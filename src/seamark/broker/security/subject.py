@@ -48,7 +48,7 @@ def subject_of(certificate: bytes) -> str:
         # Version (optional), serial number, signature algorithm, issuer, validity, subject.
         subject = fields[5 if fields[0][0] == _EXPLICIT_VERSION else 4]
         if subject[0] != _SEQUENCE:
-            raise BadCertificate("the client's certificate has no subject where one belongs")
+            raise BadCertificate("the client's certificate has no subject")
         names = [_relative_name(value) for tag, value in _elements(subject[1]) if tag == _SET]
     except (IndexError, ValueError) as error:
         raise BadCertificate("the subject of the client's certificate cannot be read") from error
@@ -62,7 +62,7 @@ def _relative_name(encoded: bytes) -> str:
 def _attribute(encoded: bytes) -> str:
     tag, identifier, position = _element(encoded, 0)
     if tag != _OBJECT_ID:
-        raise ValueError("an attribute begins with its object id")
+        raise ValueError("an attribute must begin with its object id")
     name = _object_id(identifier)
     value_tag, value, end = _element(encoded, position)
     keyword = _KEYWORDS.get(name)
@@ -109,5 +109,5 @@ def _element(encoded: bytes, position: int) -> tuple[int, bytes, int]:
         position += count
     end = position + length
     if end > len(encoded):
-        raise ValueError("the element is longer than what holds it")
+        raise ValueError("the element is longer than the one that contains it")
     return tag, encoded[position:end], end

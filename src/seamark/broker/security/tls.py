@@ -44,7 +44,7 @@ class Tls:
             raise ConfigError("ssl.client.auth", self.client_auth, f"it must be one of {', '.join(_VERIFY)}")
         if self.asks_clients != "none" and self.client_ca is None:
             raise ConfigError(
-                "ssl.client.auth", self.client_auth, "no certificates are given that clients are checked by"
+                "ssl.client.auth", self.client_auth, "verifying client certificates requires a truststore"
             )
         for protocol in self.protocols:
             if protocol not in _VERSIONS:
@@ -88,7 +88,7 @@ def _as_file(option: str, given: str | Path) -> Iterator[str]:
     if not Path(given).is_file():
         # A key without its first line is no path, and must not be shown either.
         shown = HIDDEN if option == "ssl.keystore.key" or len(str(given)) > 200 else str(given)
-        raise ConfigError(option, shown, "there is no such file, and it is no PEM text")
+        raise ConfigError(option, shown, "it is neither an existing file nor PEM text")
     yield str(given)
 
 
@@ -98,4 +98,4 @@ def _read(option: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "the PEM cannot be read"
-        raise ConfigError(option, "PEM", f"OpenSSL does not take it: {str(reason).replace('_', ' ').lower()}") from None
+        raise ConfigError(option, "PEM", f"OpenSSL rejects it: {str(reason).replace('_', ' ').lower()}") from None

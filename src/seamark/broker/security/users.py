@@ -100,6 +100,6 @@ class Users:
 def check_user(user: object, password: object) -> None:
     """Refuse what cannot be a user; the sentence never holds the password."""
     if not isinstance(user, str) or not user or "\0" in user:
-        raise ConfigError("users", user, "a user's name is a text without a NUL")
+        raise ConfigError("users", user, "a user name must be a string without NUL characters")
     if not isinstance(password, str) or not password or "\0" in password:
-        raise ConfigError("users", user, "the user's password must be a text that is not empty and has no NUL")
+        raise ConfigError("users", user, "a password must be a non-empty string without NUL characters")

@@ -64,4 +64,4 @@ class HeldBytes:
                 break
             # Room for later is not worth a request that is small or on its way.
             if self.total > limit or (size > small and now - since > _SPARED_SECONDS):
-                holder.close(f"had sent {size} bytes of requests when all such came to {total}")
+                holder.close(f"had {size} bytes of unfinished requests when those of all clients reached {total}")

@@ -37,6 +37,6 @@ class RareLine:
         self._next = now + SECONDS
         left_out, self._left_out = self._left_out, 0
         if left_out:
-            text += " (%d lines like this one were left out before)"
+            text += " (%d similar lines were suppressed)"
             arguments = (*arguments, left_out)
         self._log.log(level, text, *arguments)

@@ -334,7 +334,7 @@ class Turns:
         except Exception:  # the edge where a bug becomes an answer, as in dispatch
             if work.failed is None:
                 raise
-            _log.exception("a request failed while it took its turns")
+            _log.exception("a request failed while it was processed in steps")
             work.failed()
 
     def _plan(self) -> None:

@@ -48,7 +48,7 @@ async def describe_acls(network: NetworkClient, matching: AclFilter, deadline: D
         return {wanted: acls}
 
     results = await retry_each(
-        [matching], attempt, operation="describing access rules", config=network.config, deadline=deadline
+        [matching], attempt, operation="describing ACLs", config=network.config, deadline=deadline
     )
     return results.raise_if_failed()[matching]
 
@@ -80,7 +80,7 @@ async def create_acls(network: NetworkClient, rules: Iterable[Acl], deadline: De
         }
 
     return await retry_each(
-        asked, attempt, operation="creating access rules", config=network.config, deadline=deadline,
+        asked, attempt, operation="creating ACLs", config=network.config, deadline=deadline,
         at_once=_CREATED_AT_ONCE,
     )  # fmt: skip
 
@@ -125,6 +125,6 @@ async def delete_acls(
         return answers
 
     return await retry_each(
-        asked, attempt, operation="deleting access rules", config=network.config, deadline=deadline,
+        asked, attempt, operation="deleting ACLs", config=network.config, deadline=deadline,
         at_once=_FILTERS_AT_ONCE,
     )  # fmt: skip

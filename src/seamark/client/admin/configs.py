@@ -98,7 +98,7 @@ async def alter_configs(
     read_items("changes", read_mapping("changes", changes, "Resource"), Resource)
     wanted = {
         resource: {
-            name: _change(change) for name, change in read_mapping(f"changes of {resource}", settings, "name").items()
+            name: _change(change) for name, change in read_mapping(f"changes to {resource}", settings, "name").items()
         }
         for resource, settings in changes.items()
     }
@@ -157,7 +157,7 @@ def _by_node(resources: Sequence[Resource]) -> dict[int | None, list[Resource]]:
         node_id: int | None = None
         if resource.kind in _BROKER_KINDS and resource.name:
             if not resource.name.isdigit():
-                raise UsageError(f"a broker is named by its number, not {resource.name!r}")
+                raise UsageError(f"a broker resource is named by its node id, got {resource.name!r}")
             node_id = int(resource.name)
         by_node.setdefault(node_id, []).append(resource)
     return by_node

@@ -115,8 +115,8 @@ def _committed(
     for partition, offset in fetched.offsets.items():
         if not 0 <= partition.partition <= LARGEST_PARTITION:
             # Kafka loads whatever number a record of its offsets topic has.
-            text = f"group {group_id!r} has an offset of partition {partition.partition} of topic "
-            text += f"{partition.topic!r}, which no topic can have: it is left out"
+            text = f"group {group_id!r} has a committed offset for partition {partition.partition} of topic "
+            text += f"{partition.topic!r}, which is not a valid partition number: ignored"
             network.log.say_once(logging.WARNING, "impossible_partition", group_id, text)
         elif offset is not None:
             committed[partition] = offset
@@ -302,5 +302,7 @@ def _time_of(spec: OffsetSpec) -> int:
     if isinstance(spec, str):
         return number_of(spec, OFFSET_SPECS, "an offset to list")
     if isinstance(spec, bool) or not isinstance(spec, int) or not 0 <= spec <= LARGEST_OFFSET:
-        raise UsageError(f"a time is a whole number of milliseconds from 0 to {LARGEST_OFFSET}, not {spec!r}")
+        raise UsageError(
+            f"a timestamp must be an integer number of milliseconds from 0 to {LARGEST_OFFSET}, got {spec!r}"
+        )
     return spec

@@ -63,7 +63,7 @@ async def record_times(
         return dict(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
 
     return await retry_each(
-        asked, attempt, operation="reading the times of records", config=network.config, deadline=deadline
+        asked, attempt, operation="reading record timestamps", config=network.config, deadline=deadline
     )
 
 
@@ -81,7 +81,7 @@ async def _time_at(network: NetworkClient, place: LogPlace, deadline: Deadline, 
             raise unreadable(partition, offset, error, answer.records or b"") from None
         if time_ms is not None or offset >= answer.high_watermark:
             return time_ms
-    raise CorruptRecords(partition, offset, f"there is no record in the {_MOST_BATCHES} batches before it")
+    raise CorruptRecords(partition, offset, f"the {_MOST_BATCHES} batches before it contain no records")
 
 
 def _first_time(records: bytes | memoryview, offset: int) -> tuple[int | None, int]:
@@ -89,7 +89,10 @@ def _first_time(records: bytes | memoryview, offset: int) -> tuple[int | None, i
     for header, start in scan_batches(records):
         if not header.is_control and header.last_offset >= offset:
             if header.record_count > _MOST_RECORDS:
-                reason = f"the batch has {header.record_count} records, a time is looked for in {_MOST_RECORDS} at most"
+                reason = (
+                    f"the batch has {header.record_count} records, more than the {_MOST_RECORDS} that are "
+                    "searched for a timestamp"
+                )
                 raise OverLimit("record_count", start, reason)
             batch = RecordSlices(records, start, header)
             while batch.left:
@@ -118,5 +121,5 @@ async def _fetch(
         raise broker_error(response.error_code, "Fetch", f"partition {partition}")
     answer = answered_partitions(response, version, request.send).get(partition)
     if answer is None:
-        raise PeerProtocolError(leader.address, f"the answer to Fetch does not name {partition}")
+        raise PeerProtocolError(leader.address, f"the Fetch response does not include {partition}")
     return answer

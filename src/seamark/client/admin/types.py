@@ -26,7 +26,7 @@ def number_of(word: str, words: Mapping[str, int], what: str) -> int:
     """Kafka's number for a word; UsageError names the words there are."""
     number = words.get(word)
     if number is None:
-        raise UsageError(f"{what} is one of {', '.join(words)}, not {word!r}")
+        raise UsageError(f"{what} must be one of {', '.join(words)}, got {word!r}")
     return number
 
 
@@ -54,7 +54,7 @@ class Resource:
     name: str
 
     def __post_init__(self) -> None:
-        number_of(self.kind, RESOURCE_TYPES, "the kind of a resource")
+        number_of(self.kind, RESOURCE_TYPES, "the resource type")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"

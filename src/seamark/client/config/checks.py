@@ -32,18 +32,18 @@ def host_and_port(address: str) -> tuple[str, int]:
     except ConfigError:
         host, port = "", 0
     if not port or _HOST.fullmatch(host) is None:
-        raise ConfigError("bootstrap.servers", shown, "must be host:port, the port from 1 to 65535")
+        raise ConfigError("bootstrap.servers", shown, "must be host:port with a port from 1 to 65535")
     try:
         host.encode("idna")
     except UnicodeError as error:
-        reason = f"the host is no name that can be looked up ({error})"
+        reason = f"the host name is invalid ({error})"
         raise ConfigError("bootstrap.servers", shown, reason) from None
     return host, port
 
 
 def check_bootstrap(servers: tuple[str, ...]) -> None:
     if not servers:
-        raise ConfigError("bootstrap.servers", "", "is needed: host:port of at least one broker")
+        raise ConfigError("bootstrap.servers", "", "is required: host:port of at least one broker")
     for address in servers:
         host_and_port(address)
 
@@ -57,12 +57,12 @@ def check_tls(
     protocols: tuple[str, ...],
 ) -> None:
     if certificate_chain is not None and private_key is None:
-        raise ConfigError("ssl.keystore.certificate.chain", HIDDEN, "needs ssl.keystore.key")
+        raise ConfigError("ssl.keystore.certificate.chain", HIDDEN, "requires ssl.keystore.key")
     for key, value in (("ssl.truststore.location", truststore_location), ("ssl.keystore.location", keystore_location)):
         if value is not None and value.lower().endswith((".jks", ".p12", ".pfx")):
             raise ConfigError(key, value, "must be a PEM file; keytool and openssl convert Java's key stores")
     if set(protocols) - {"TLSv1.2", "TLSv1.3"} or not protocols:
-        raise ConfigError("ssl.enabled.protocols", ",".join(protocols), "may hold TLSv1.2, TLSv1.3")
+        raise ConfigError("ssl.enabled.protocols", ",".join(protocols), "may only contain TLSv1.2 and TLSv1.3")
 
 
 def check_sasl(
@@ -71,47 +71,49 @@ def check_sasl(
     if not security_protocol.startswith("SASL"):
         return
     if mechanism is None:
-        raise ConfigError("sasl.mechanism", "", f"is needed with {security_protocol}: {', '.join(MECHANISMS)}")
+        raise ConfigError("sasl.mechanism", "", f"is required with {security_protocol}: {', '.join(MECHANISMS)}")
     if mechanism not in MECHANISMS:
         raise ConfigError("sasl.mechanism", mechanism, f"must be one of {', '.join(MECHANISMS)}")
     if jaas is not None:
         if username is not None or password is not None:
-            raise ConfigError("sasl.jaas.config", HIDDEN, "repeats sasl.username and sasl.password; give one form")
+            raise ConfigError(
+                "sasl.jaas.config", HIDDEN, "conflicts with sasl.username and sasl.password: set only one of the two"
+            )
         username, password = read_jaas(jaas)
     if not username:
-        raise ConfigError("sasl.username", username, f"is needed with {mechanism}")
+        raise ConfigError("sasl.username", username, f"is required with {mechanism}")
     if password is None:
-        raise ConfigError("sasl.password", None, f"is needed with {mechanism}")
+        raise ConfigError("sasl.password", None, f"is required with {mechanism}")
 
 
 def check_group(protocol: str, group_id: str | None, instance_id: str | None) -> None:
     if protocol == "consumer":
-        reason = "the newer group protocol is not offered yet; leave the key out or set it to classic"
+        reason = "the consumer group protocol (KIP-848) is not supported yet; omit the key or set it to classic"
         raise ConfigError("group.protocol", "consumer", reason)
     if group_id == "":
-        raise ConfigError("group.id", "", "must not be empty; leave it out for a consumer without a group")
+        raise ConfigError("group.id", "", "must not be empty; omit it for a consumer without a group")
     if instance_id == "":
-        raise ConfigError("group.instance.id", "", "must not be empty; leave it out for a dynamic member")
+        raise ConfigError("group.instance.id", "", "must not be empty; omit it for a dynamic member")
     if instance_id is not None and group_id is None:
-        raise ConfigError("group.instance.id", instance_id, "needs a group.id")
+        raise ConfigError("group.instance.id", instance_id, "requires a group.id")
 
 
 def check_heartbeat(interval_ms: int, session_timeout_ms: int) -> None:
     if interval_ms >= session_timeout_ms:
-        reason = f"must be below session.timeout.ms={session_timeout_ms}, or the session ends between heartbeats"
+        reason = f"must be below session.timeout.ms={session_timeout_ms}, or the session expires between heartbeats"
         raise ConfigError("heartbeat.interval.ms", interval_ms, reason)
 
 
 def check_reset_policy(policy: str) -> None:
     if policy not in ("earliest", "latest", "none") and not _DURATION.match(policy):
-        reason = "must be earliest, latest, none, or by_duration: and a duration such as PT1H that is not negative"
+        reason = "must be earliest, latest, none, or by_duration:D, where D is a duration >= 0 such as PT1H"
         raise ConfigError("auto.offset.reset", policy, reason)
 
 
 def auto_commit_that_holds(is_enabled: bool, *, has_group: bool, is_given: bool) -> bool:
     """Without a group there is nothing to commit to: the default turns off, an explicit wish is refused."""
     if is_enabled and is_given and not has_group:
-        raise ConfigError("enable.auto.commit", True, "needs a group.id to commit to")
+        raise ConfigError("enable.auto.commit", True, "requires a group.id to commit to")
     return is_enabled and has_group
 
 
@@ -125,7 +127,7 @@ def check_acks(key: str, value: Any) -> int:
 
 def check_transactions(transactional_id: str | None) -> None:
     if transactional_id is not None:
-        raise ConfigError("transactional.id", transactional_id, "transactions are not offered by this producer")
+        raise ConfigError("transactional.id", transactional_id, "transactions are not supported by this producer")
 
 
 def idempotence_that_holds(is_enabled: bool, *, acks: int, retries: int, in_flight: int, is_given: bool) -> bool:
@@ -136,13 +138,13 @@ def idempotence_that_holds(is_enabled: bool, *, acks: int, retries: int, in_flig
     if not is_enabled:
         return False
     conflicts = (
-        ("acks", acks, acks != -1, "must be all for enable.idempotence=true"),
-        ("retries", retries, retries == 0, "must be above 0 for enable.idempotence=true"),
+        ("acks", acks, acks != -1, "must be all when enable.idempotence=true"),
+        ("retries", retries, retries == 0, "must be greater than 0 when enable.idempotence=true"),
         (
             "max.in.flight.requests.per.connection",
             in_flight,
             in_flight > 5,
-            "must be at most 5 for enable.idempotence=true",
+            "must be at most 5 when enable.idempotence=true",
         ),
     )
     for key, value, conflicting, reason in conflicts:

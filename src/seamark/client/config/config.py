@@ -52,51 +52,57 @@ _LONG = 2**63 - 1
 class ClientConfig:
     """What every client has: where the brokers are, how to talk to them, who we are."""
 
-    bootstrap_servers: tuple[str, ...] = names((), "host:port of brokers to start from; any that answers will do")
+    bootstrap_servers: tuple[str, ...] = names(
+        (), "host:port of brokers to connect to first; one that responds is enough"
+    )
     client_id: str = text("", "shown in the brokers' logs and quotas")
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        "whether a bootstrap name stands for one broker with many addresses or for many brokers",
+        "whether a bootstrap name is one broker with several addresses or several brokers",
     )
-    metadata_max_age_ms: int = integer(300_000, "refresh what is known of topics and leaders at least this often", 0)
+    metadata_max_age_ms: int = integer(300_000, "maximum age of metadata about topics and leaders", 0)
     metadata_recovery_strategy: str = choice(
-        "rebootstrap", ("rebootstrap", "none"), "whether to start from bootstrap.servers again when no broker is left"
+        "rebootstrap",
+        ("rebootstrap", "none"),
+        "whether to connect to bootstrap.servers again when no known broker is reachable",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = integer(
-        300_000, "start from bootstrap.servers again when metadata could not be had for so long", 0
+        300_000, "connect to bootstrap.servers again when no metadata was received for this long", 0
     )
-    send_buffer_bytes: int = integer(-1, "the socket's send buffer; -1 lets the system tune it", -1, _INT)
-    receive_buffer_bytes: int = integer(-1, "the socket's receive buffer; -1 lets the system tune it", -1, _INT)
-    request_timeout_ms: int = integer(30_000, "a broker that has not answered by then is disconnected", 1, _INT)
-    default_api_timeout_ms: int = integer(60_000, "how long a call may take that names no timeout itself", 0, _INT)
-    reconnect_backoff_ms: int = integer(50, "wait before the second try to connect to a broker, doubled each time", 0)
-    reconnect_backoff_max_ms: int = integer(1_000, "the longest wait between tries to connect", 0)
+    send_buffer_bytes: int = integer(-1, "size of the socket's send buffer; -1 leaves it to the system", -1, _INT)
+    receive_buffer_bytes: int = integer(-1, "size of the socket's receive buffer; -1 leaves it to the system", -1, _INT)
+    request_timeout_ms: int = integer(
+        30_000, "maximum time to wait for a response; then the broker is disconnected", 1, _INT
+    )
+    default_api_timeout_ms: int = integer(60_000, "timeout of calls that are given none", 0, _INT)
+    reconnect_backoff_ms: int = integer(50, "wait before connecting to a broker again, doubled each time", 0)
+    reconnect_backoff_max_ms: int = integer(1_000, "maximum wait before connecting again", 0)
     retry_backoff_ms: int = integer(100, "wait before a request is retried, doubled each time", 0)
-    retry_backoff_max_ms: int = integer(1_000, "the longest wait before a retry", 0)
-    socket_connection_setup_timeout_ms: int = integer(10_000, "give up a connection that is not made by then", 1)
-    socket_connection_setup_timeout_max_ms: int = integer(30_000, "what that time grows to with each failure", 1)
-    connections_max_idle_ms: int = integer(540_000, "close connections unused for so long; -1 never", -1)
-    security_protocol: str = choice("PLAINTEXT", _SECURITY_PROTOCOLS, "how the brokers' listener is secured")
-    ssl_truststore_location: str | None = option(None, "file with the PEM certificates of the authorities to trust")
-    ssl_truststore_certificates: str | None = secret("the same as text")
-    ssl_truststore_type: str = choice("PEM", ("PEM",), "the only format read here")
-    ssl_truststore_password: str | None = secret("not needed for PEM")
-    ssl_keystore_location: str | None = option(None, "file with our PEM certificate chain and private key")
-    ssl_keystore_certificate_chain: str | None = secret("our certificate chain as PEM text")
-    ssl_keystore_key: str | None = secret("our private key as PEM text")
-    ssl_keystore_type: str = choice("PEM", ("PEM",), "the only format read here")
+    retry_backoff_max_ms: int = integer(1_000, "maximum wait before a retry", 0)
+    socket_connection_setup_timeout_ms: int = integer(10_000, "maximum time to set up a connection", 1)
+    socket_connection_setup_timeout_max_ms: int = integer(30_000, "maximum that this time grows to after failures", 1)
+    connections_max_idle_ms: int = integer(540_000, "close connections that are idle for this long; -1 never", -1)
+    security_protocol: str = choice("PLAINTEXT", _SECURITY_PROTOCOLS, "security protocol of the brokers' listener")
+    ssl_truststore_location: str | None = option(None, "file with the PEM certificates of trusted authorities")
+    ssl_truststore_certificates: str | None = secret("PEM certificates of trusted authorities, as text")
+    ssl_truststore_type: str = choice("PEM", ("PEM",), "only PEM is supported")
+    ssl_truststore_password: str | None = secret("not used: PEM certificates have no password")
+    ssl_keystore_location: str | None = option(None, "file with the client's PEM certificate chain and private key")
+    ssl_keystore_certificate_chain: str | None = secret("the client's certificate chain as PEM text")
+    ssl_keystore_key: str | None = secret("the client's private key as PEM text")
+    ssl_keystore_type: str = choice("PEM", ("PEM",), "only PEM is supported")
     ssl_keystore_password: str | None = secret("password of the private key in ssl.keystore.location")
     ssl_key_password: str | None = secret("password of the private key")
     ssl_endpoint_identification_algorithm: str = choice(
-        "https", ("https", ""), "https checks that the certificate is that of the host; empty does not"
+        "https", ("https", ""), "https verifies the broker's host name against its certificate; empty does not"
     )
     ssl_enabled_protocols: tuple[str, ...] = names(("TLSv1.2", "TLSv1.3"), "the TLS versions to accept")
     ssl_cipher_suites: tuple[str, ...] = names((), "OpenSSL names of the ciphers to allow; empty means its defaults")
     sasl_mechanism: str | None = option(None, "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-    sasl_username: str | None = option(None, "who we are (sasl.jaas.config can say it too)")
-    sasl_password: str | None = secret("what only we know (sasl.jaas.config can say it too)")
-    sasl_jaas_config: str | None = secret("Kafka's form of username and password")
+    sasl_username: str | None = option(None, "user name (or use sasl.jaas.config)")
+    sasl_password: str | None = secret("password (or use sasl.jaas.config)")
+    sasl_jaas_config: str | None = secret("user name and password in the form of Java clients")
 
     @classmethod
     def from_options(cls, config: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> Self:
@@ -145,62 +151,77 @@ class ClientConfig:
 class AdminConfig(ClientConfig):
     """What an admin client has beside that."""
 
-    retries: int = integer(_INT, "how often a request is tried again within its timeout", 0, _INT)
+    retries: int = integer(_INT, "maximum number of retries of a request within its timeout", 0, _INT)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConsumerConfig(ClientConfig):
     """What a consumer has beside that."""
 
-    group_id: str | None = option(None, "the group whose members share the partitions and whose offsets are committed")
-    group_instance_id: str | None = option(None, "a fixed identity: a restart within the session keeps the partitions")
-    group_protocol: str = choice("classic", ("classic", "consumer"), "how the group is coordinated")
-    client_rack: str = text("", "where we are; brokers and assignors prefer replicas near it")
-    session_timeout_ms: int = integer(45_000, "a member that sent no heartbeat for so long is removed", 1, _INT)
-    heartbeat_interval_ms: int = integer(3_000, "time between heartbeats; a third of the session or less", 1, _INT)
-    max_poll_interval_ms: int = integer(300_000, "a member that does not poll for so long leaves by itself", 1, _INT)
-    max_poll_records: int = integer(500, "the most records that one poll gives", 1, _INT)
+    group_id: str | None = option(None, "consumer group to join and to commit offsets for")
+    group_instance_id: str | None = option(
+        None, "id of a static member: a restart within the session timeout keeps the partitions"
+    )
+    group_protocol: str = choice("classic", ("classic", "consumer"), "group protocol; only classic is supported")
+    client_rack: str = text("", "rack of this client; brokers and assignors prefer replicas in it")
+    session_timeout_ms: int = integer(
+        45_000, "a member without a heartbeat for this long is removed from the group", 1, _INT
+    )
+    heartbeat_interval_ms: int = integer(
+        3_000, "time between heartbeats; at most a third of session.timeout.ms is advised", 1, _INT
+    )
+    max_poll_interval_ms: int = integer(300_000, "a member that does not poll for this long leaves the group", 1, _INT)
+    max_poll_records: int = integer(500, "maximum number of records that a poll returns", 1, _INT)
     partition_assignment_strategy: tuple[Any, ...] = objects(
         ("range", "cooperative-sticky"), "assignors in order of preference: names, classes or instances"
     )
-    enable_auto_commit: bool = boolean(True, "commit positions by itself, at the first poll after the interval")
-    auto_commit_interval_ms: int = integer(5_000, "the least time between automatic commits", 0, _INT)
-    auto_offset_reset: str = text("latest", "where to start without a committed offset: see positions")
-    isolation_level: str = choice(
-        "read_uncommitted", ("read_uncommitted", "read_committed"), "whether records of open transactions are given"
+    enable_auto_commit: bool = boolean(True, "commit positions automatically, at the first poll after the interval")
+    auto_commit_interval_ms: int = integer(5_000, "minimum time between automatic commits", 0, _INT)
+    auto_offset_reset: str = text(
+        "latest", "where to start without a valid committed offset: earliest, latest, none, by_duration:PT1H"
     )
-    fetch_min_bytes: int = integer(1, "the broker waits until it has so much", 0, _INT)
-    fetch_max_bytes: int = integer(52_428_800, "the most that one fetch asks for", 0, _INT)
-    fetch_max_wait_ms: int = integer(500, "how long the broker may wait for fetch.min.bytes", 0, _INT)
-    max_partition_fetch_bytes: int = integer(1_048_576, "the most that one fetch asks of one partition", 0, _INT)
-    prefetch_max_bytes: int = integer(67_108_864, "bytes fetched and not yet polled are kept below this", 0, _LONG)
+    isolation_level: str = choice(
+        "read_uncommitted",
+        ("read_uncommitted", "read_committed"),
+        "read_committed leaves out records of open and aborted transactions",
+    )
+    fetch_min_bytes: int = integer(1, "minimum size of a fetch response; the broker waits for it", 0, _INT)
+    fetch_max_bytes: int = integer(52_428_800, "maximum size of a fetch response", 0, _INT)
+    fetch_max_wait_ms: int = integer(500, "maximum time that the broker waits for fetch.min.bytes", 0, _INT)
+    max_partition_fetch_bytes: int = integer(1_048_576, "maximum size per partition in a fetch response", 0, _INT)
+    prefetch_max_bytes: int = integer(67_108_864, "limit on bytes that are fetched and not yet polled", 0, _LONG)
     max_poll_bytes: int = integer(
         67_108_864,
-        "a poll starts no further part of a batch once its records take this much memory; it may exceed it by one part",
+        "a poll decodes no further part of a batch once its records take this much memory; it may exceed this "
+        "by one part",
         1,
         _LONG,
     )
     decoded_batch_max_bytes: int = integer(
-        134_217_728, "the most that a compressed batch may decompress to; a larger one is not read", 1_048_576, _INT
+        134_217_728, "maximum decompressed size of a batch; a larger batch is not read", 1_048_576, _INT
     )
     record_max_headers: int = integer(
-        10_000, "the most headers that a record may have; a batch with one that has more is not read", 1_000, _INT
+        10_000, "maximum number of headers of a record; a batch with a record over it is not read", 1_000, _INT
     )
     check_crcs: bool = boolean(True, "verify the checksum of every batch")
-    allow_auto_create_topics: bool = boolean(True, "let the broker create a topic that is subscribed or assigned")
-    exclude_internal_topics: bool = boolean(True, "keep internal topics out of pattern subscriptions")
+    allow_auto_create_topics: bool = boolean(True, "let the broker create topics that are subscribed to or assigned")
+    exclude_internal_topics: bool = boolean(True, "exclude internal topics from pattern subscriptions")
     offsets_storage: str = choice(
-        "kafka", ("kafka", "zookeeper"), "where offsets are committed; zookeeper by default with zookeeper.connect"
+        "kafka",
+        ("kafka", "zookeeper"),
+        "where offsets are committed; the default is zookeeper if zookeeper.connect is set",
     )
     dual_commit_enabled: bool = boolean(
-        False, "commit to both and read the larger; true by default with zookeeper.connect and offsets.storage=kafka"
+        False,
+        "commit to both and read the larger offset; the default is true if zookeeper.connect is set and "
+        "offsets.storage=kafka",
     )
     zookeeper_connect: str | None = option(
-        None, "host:port,host:port/chroot; without it brokers are asked in version 0"
+        None, "host:port,host:port/chroot; without it, brokers are sent requests in version 0"
     )
-    offsets_commit_max_retries: int = integer(5, "how often a commit to ZooKeeper is tried again", 0, _INT)
-    offsets_channel_backoff_ms: int = integer(1_000, "wait before it is tried again", 0, _INT)
-    offsets_channel_socket_timeout_ms: int = integer(10_000, "how long ZooKeeper may take", 1, _INT)
+    offsets_commit_max_retries: int = integer(5, "maximum number of retries of a commit to ZooKeeper", 0, _INT)
+    offsets_channel_backoff_ms: int = integer(1_000, "wait before such a retry", 0, _INT)
+    offsets_channel_socket_timeout_ms: int = integer(10_000, "timeout of requests to ZooKeeper", 1, _INT)
 
     def _settled(self, given: frozenset[str]) -> Self:
         super()._settled(given)
@@ -229,32 +250,38 @@ class ConsumerConfig(ClientConfig):
 class ProducerConfig(ClientConfig):
     """What a producer has beside that."""
 
-    acks: int = option(-1, "all (-1), 1 or 0: who must have the records before they count as sent", check_acks)
-    enable_idempotence: bool = boolean(True, "a retried batch is stored once, and in order")
-    transactional_id: str | None = option(None, "transactions are not offered")
-    batch_size: int = integer(16_384, "bytes of records for one partition that are sent together", 0, _INT)
-    linger_ms: int = integer(5, "how long a batch waits for more records", 0)
-    buffer_memory: int = integer(33_554_432, "bytes of records that may wait; above it send blocks", 0)
-    max_block_ms: int = integer(60_000, "how long send may block for memory or metadata", 0)
-    max_request_size: int = integer(
-        1_048_576, "the largest request, and the largest record before compression", 0, _INT
+    acks: int = option(-1, "all (-1), 1 or 0: which replicas must have stored the records", check_acks)
+    enable_idempotence: bool = boolean(True, "retried batches are stored exactly once and in order")
+    transactional_id: str | None = option(None, "transactions are not supported")
+    batch_size: int = integer(16_384, "maximum size of a batch of records for one partition", 0, _INT)
+    linger_ms: int = integer(5, "how long a batch waits for further records", 0)
+    buffer_memory: int = integer(33_554_432, "bytes of records that may wait to be sent; send blocks above it", 0)
+    max_block_ms: int = integer(60_000, "maximum time that send blocks for memory or metadata", 0)
+    max_request_size: int = integer(1_048_576, "maximum size of a request, and of a record before compression", 0, _INT)
+    delivery_timeout_ms: int = integer(
+        120_000, "maximum time until a record is acknowledged; then it has failed", 0, _INT
     )
-    delivery_timeout_ms: int = integer(120_000, "a record not acknowledged by then has failed", 0, _INT)
-    retries: int = integer(_INT, "how often a batch is tried again within delivery.timeout.ms", 0, _INT)
-    max_in_flight_requests_per_connection: int = integer(5, "requests that may wait for a broker's answer", 1, _INT)
-    compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "how batches are compressed")
-    compression_gzip_level: int = integer(-1, "-1 is gzip's own choice", -1, 9)
-    compression_lz4_level: int = integer(9, "1 to 17", 1, 17)
-    compression_zstd_level: int = integer(3, "1 to 22", -131_072, 22)
+    retries: int = integer(_INT, "maximum number of retries of a batch within delivery.timeout.ms", 0, _INT)
+    max_in_flight_requests_per_connection: int = integer(
+        5, "maximum number of unacknowledged requests per broker", 1, _INT
+    )
+    compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "compression codec of batches")
+    compression_gzip_level: int = integer(-1, "gzip level; -1 is gzip's default", -1, 9)
+    compression_lz4_level: int = integer(9, "lz4 level, 1 to 17", 1, 17)
+    compression_zstd_level: int = integer(3, "zstd level, 1 to 22", -131_072, 22)
     partitioner_class: object | None = option(
-        None, "a Partitioner, its class or its dotted name, in place of the built-in logic"
+        None, "a Partitioner, its class or its dotted name, instead of the built-in partitioner"
     )
-    partitioner_ignore_keys: bool = boolean(False, "spread records without looking at their keys")
-    partitioner_adaptive_partitioning_enable: bool = boolean(True, "send more to partitions with shorter queues")
+    partitioner_ignore_keys: bool = boolean(False, "ignore keys when choosing partitions")
+    partitioner_adaptive_partitioning_enable: bool = boolean(
+        True, "send more records to partitions with shorter queues"
+    )
     partitioner_availability_timeout_ms: int = integer(
-        0, "avoid partitions whose broker is stuck for so long; 0 off", 0
+        0, "avoid partitions whose broker has not accepted a batch for this long; 0 turns it off", 0
     )
-    metadata_max_idle_ms: int = integer(300_000, "forget topics that were not written to for so long", 5_000)
+    metadata_max_idle_ms: int = integer(
+        300_000, "forget the metadata of topics that were not written to for this long", 5_000
+    )
 
     def _settled(self, given: frozenset[str]) -> Self:
         super()._settled(given)

@@ -47,11 +47,11 @@ def integer(default: int, doc: str, least: int, most: int = 2**63 - 1) -> Any:
             try:
                 number = int(value.strip())
             except ValueError:
-                raise ConfigError(key, value, "is not a whole number") from None
+                raise ConfigError(key, value, "must be an integer") from None
         elif isinstance(value, float) and value.is_integer():
             number = int(value)
         if isinstance(number, bool) or not isinstance(number, int):
-            raise ConfigError(key, value, f"is not a whole number but of type {type(value).__name__}")
+            raise ConfigError(key, value, f"must be an integer, not of type {type(value).__name__}")
         if not least <= number <= most:
             bounds = f"must be at least {least}" if most >= 2**31 - 1 else f"must be from {least} to {most}"
             raise ConfigError(key, value, bounds if number < least or most < 2**31 - 1 else f"must be at most {most}")
@@ -86,7 +86,7 @@ def secret(doc: str) -> Any:
 
     def read(key: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise ConfigError(key, HIDDEN, f"is not a text but of type {type(value).__name__}")
+            raise ConfigError(key, HIDDEN, f"must be a string, not of type {type(value).__name__}")
         return value
 
     return _key(None, KeyRule("password", doc, read, is_secret=True, is_nullable=True))
@@ -99,7 +99,7 @@ def choice(default: str, allowed: tuple[str, ...], doc: str) -> Any:
     def read(key: str, value: Any) -> str:
         meant = by_folded.get(_read_text(key, value).strip().lower())
         if meant is None:
-            raise ConfigError(key, value, f"must be one of {', '.join(word or 'an empty text' for word in allowed)}")
+            raise ConfigError(key, value, f"must be one of {', '.join(word or 'an empty string' for word in allowed)}")
         return meant
 
     return _key(default, KeyRule("string", doc, read, values=", ".join(allowed)))
@@ -111,7 +111,7 @@ def names(default: tuple[str, ...], doc: str) -> Any:
     def read(key: str, value: Any) -> tuple[str, ...]:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, Iterable):
-            raise ConfigError(key, value, "must be a list of texts, or one text with commas")
+            raise ConfigError(key, value, "must be a list of strings, or a comma-separated string")
         texts = [_read_text(key, part).strip() for part in parts]
         return tuple(part for part in texts if part)
 
@@ -136,7 +136,7 @@ def objects(default: tuple[Any, ...], doc: str) -> Any:
 
 def _read_text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ConfigError(key, value, f"is not a text but of type {type(value).__name__}")
+        raise ConfigError(key, value, f"must be a string, not of type {type(value).__name__}")
     return value
 
 
@@ -153,7 +153,7 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
     written: list[tuple[str, str, Any]] = []
     for key, value in config.items():
         if not isinstance(key, str):
-            raise ConfigError(repr(key), HIDDEN, "a configuration key is a text")
+            raise ConfigError(repr(key), HIDDEN, "a configuration key must be a string")
         written.append((key, key.replace(".", "_") if "_" not in key else "", value))
     written += [(name, name, value) for name, value in keywords.items()]
     for key, name, value in written:
@@ -161,14 +161,14 @@ def read_options(config_class: type[Any], config: Mapping[str, Any], keywords: M
         if rule is None:
             raise _unknown(key, rules)
         if name in values:
-            raise ConfigError(name.replace("_", "."), _safe(rule, value), "is given twice")
+            raise ConfigError(name.replace("_", "."), _safe(rule, value), "is set twice")
         if value is None:
             if not rule.is_nullable:
                 raise ConfigError(name.replace("_", "."), None, "must have a value")
             values[name] = None
         else:
             if isinstance(value, str) and not name.endswith("_location") and not _is_utf8(value):
-                reason = "has a character that cannot be written as UTF-8"
+                reason = "contains a character that cannot be encoded as UTF-8"
                 raise ConfigError(name.replace("_", "."), _safe(rule, value), reason)
             values[name] = rule.read(name.replace("_", "."), value)
     return values
@@ -189,13 +189,13 @@ def _unknown(key: str, rules: Mapping[str, KeyRule]) -> ConfigError:
     """
     dotted = key.replace("_", ".")
     if dotted.replace(".", "_") in rules:
-        return ConfigError(key, HIDDEN, f"is not a key; did you mean {dotted!r}?")
+        return ConfigError(key, HIDDEN, f"is not a configuration key; did you mean {dotted!r}?")
     if (renamed := RENAMED.get(dotted)) is not None and renamed.replace(".", "_") in rules:
-        return ConfigError(key, HIDDEN, f"is what another client calls {renamed!r}; use that")
+        return ConfigError(key, HIDDEN, f"is another client's name for {renamed!r}: use that")
     if (reason := UNSUPPORTED.get(dotted)) is not None:
         return ConfigError(key, HIDDEN, reason)
     hint = did_you_mean(dotted, [name.replace("_", ".") for name in rules], 0.75)
-    return ConfigError(key, HIDDEN, f"is not a key of this client{hint}")
+    return ConfigError(key, HIDDEN, f"is not a configuration key of this client{hint}")
 
 
 def _safe(rule: KeyRule, value: Any) -> Any:

@@ -120,7 +120,9 @@ class ConsumerCalls:
             # In each round: a callback or a listener may have closed the consumer or ended its subscription.
             self._check_open()
             if not self.core.subscription.kind.reads_something:
-                raise UsageError("the consumer has nothing to read: call subscribe() or assign() before poll()")
+                raise UsageError(
+                    "the consumer has no subscription or assignment: call subscribe() or assign() before poll()"
+                )
             yield from self._report_failures()
             self._check_wakeup()
             yield from self._run_callbacks()

@@ -366,4 +366,4 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
 def _refuse(answer: Awaitable[object]) -> None:
     if isinstance(answer, Coroutine):
         answer.close()
-    raise UsageError("a callback of a Consumer returned an awaitable: use AsyncConsumer, which awaits it")
+    raise UsageError("a callback of a Consumer returned an awaitable, which it cannot await: use AsyncConsumer")

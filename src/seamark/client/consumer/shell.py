@@ -173,7 +173,7 @@ class ConsumerLoop:
     async def _send(self, ticket: int, node: Node | None, request: Request, timeout_ms: int, lane: Lane) -> None:
         try:
             if node is None:
-                raise ConnectionFailed(self.config.group_id or "the leader", "the broker is not known any more")
+                raise ConnectionFailed(self.config.group_id or "the leader", "the broker is no longer in the metadata")
             send = partial(self.network.send, node.id, timeout_ms=timeout_ms, lane=lane)
             storage = self.offset_storage
             if storage is not None and storage.concerns(request):
@@ -338,7 +338,7 @@ class ConsumerLoop:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # A fault of ours: the caller hears of it, the consumer does not go silent.
-            text = "a task of the consumer failed, which is a fault in seamark; the next poll raises it"
+            text = "a task of the consumer failed, which is a bug in seamark; the next poll raises the error"
             self.network.log.fault(text, error)
             self.core.fail(error)
             self.needs_poll = True

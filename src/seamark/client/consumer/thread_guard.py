@@ -41,8 +41,8 @@ class ThreadGuard:
                 self._owner = me
             elif self._owner != me:
                 raise ConcurrentUse(
-                    f"this {self._what} is in use by another thread or task: use it from one at a time, and end its "
-                    "waiting with wakeup()"
+                    f"this {self._what} is in use by another thread or task: use it from one at a time, and "
+                    "interrupt a waiting call with wakeup()"
                 )
             self._depth += 1
 

@@ -38,10 +38,10 @@ class Position(NamedTuple):
 
 class Phase(Enum):
     UNKNOWN = "its committed offset is not known yet"
-    RESET = "its offset is looked up by time"
-    VALIDATE = "its position is checked against the leader"
-    READY = "it is fetched"
-    STUCK = "only a seek can help"
+    RESET = "its offset is being looked up by timestamp"
+    VALIDATE = "its position is being validated with the leader"
+    READY = "it is being fetched"
+    STUCK = "it needs a seek"
 
 
 class PartitionState:

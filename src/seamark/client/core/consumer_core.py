@@ -100,7 +100,7 @@ class ConsumerCore:
 
     def subscribe(self, wanted: object, listener: Listener, now_ms: int) -> None:
         if not self.settings.has_group:
-            raise UsageError("subscribing needs a group.id; without one, use assign()")
+            raise UsageError("subscribe() requires a group.id; without one, use assign()")
         self.subscription.subscribe(wanted, listener)
         self.subscription.match(self.positions.view)
         self._look_for_topics()

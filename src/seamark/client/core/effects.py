@@ -222,7 +222,7 @@ class FailedCommitLog:
             if failures < 2:
                 return ()
             kind = "automatic commits" if self._is_automatic else "commits"
-            text = f"{kind} succeed again, after {number_text(failures)} failed"
+            text = f"{kind} succeed again, after {number_text(failures)} failures"
             return (LogLine("warning", "commit_succeeds", text, (("failures", failures),)),)
         self._failures += 1
         cause = (type(error), rebalances)
@@ -236,8 +236,8 @@ class FailedCommitLog:
 def topics_refused_line(topics: Sequence[str]) -> LogLine:
     names = [repr(shortened(name)) for name in topics]
     text = (
-        "leads the group, and other members subscribe to topics that the broker does not let this one see, or whose "
-        f"names are not allowed; nobody is assigned them: {some_of(names)}"
+        "leads the group, but other members subscribe to topics that this member is not authorized to describe, or "
+        f"whose names are invalid; these topics are assigned to no member: {some_of(names)}"
     )
     return LogLine("warning", "group_topics_refused", text, (("topics", tuple(topics[:_MAX_TOPICS])),))
 
@@ -248,7 +248,7 @@ def coordinator_found_line(node: Node | None) -> LogLine:
 
 
 def coordinator_lost_line(node: Node, reason: str) -> LogLine:
-    text = f"{node.address} is not the coordinator any more, or cannot be reached: {reason}"
+    text = f"{node.address} is no longer the coordinator, or is unreachable: {reason}"
     return LogLine("info", "coordinator_lost", text, (("address", node.address), ("reason", reason)))
 
 
@@ -262,8 +262,7 @@ def position_reset_line(
     partition: TopicPartition, before: Position, after: Position, reason: str, policy: str
 ) -> LogLine:
     text = (
-        f"{partition} is read from offset {after.offset}, not from its position {before.offset}: {reason} "
-        f"({OPTION}={policy})"
+        f"{partition} is reset to offset {after.offset}, its position was {before.offset}: {reason} ({OPTION}={policy})"
     )
     fields = {
         "partition": str(partition),

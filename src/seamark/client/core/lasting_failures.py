@@ -29,7 +29,7 @@ class _Failing:
 class LastingFailures(Generic[K]):
     """By whatever fails: a partition, a node."""
 
-    def __init__(self, fails: str = "cannot be read", works: str = "can be read again") -> None:
+    def __init__(self, fails: str = "could not be read", works: str = "can be read again") -> None:
         self._fails = fails
         self._works = works
         self._failing: dict[K, _Failing] = {}
@@ -43,7 +43,7 @@ class LastingFailures(Generic[K]):
         if now_ms < failing.due_ms:
             return None
         failing.said_ms = now_ms
-        return f"{what} {self._fails} for {_seconds(now_ms - failing.since_ms)} now, and is tried again: {reason}"
+        return f"{what} {self._fails} for {_seconds(now_ms - failing.since_ms)}, still retrying: {reason}"
 
     def succeeded(self, what: K, now_ms: int) -> str | None:
         """It works; gives the line to log, if it was said that it did not."""

@@ -37,7 +37,7 @@ class Listener(NamedTuple):
     def checked(cls, on_assigned: object, on_revoked: object, on_lost: object, *, may_await: bool = False) -> Listener:
         for name, function in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_lost", on_lost)):
             if function is not None and not callable(function):
-                raise UsageError(f"{name} is a function of a list of partitions, not {function!r}")
+                raise UsageError(f"{name} must be a function of a list of partitions, got {function!r}")
             if not may_await:
                 refuse_coroutine(name, function, "only AsyncConsumer can await it")
             refuse_generator(name, function)

@@ -22,7 +22,7 @@ class SubscriptionKind(Enum):
     NONE = "nothing"
     TOPICS = "topics"
     PATTERN = "a pattern"
-    ASSIGNED = "partitions of its own choice"
+    ASSIGNED = "manually assigned partitions"
 
     @property
     def reads_something(self) -> bool:
@@ -88,7 +88,7 @@ class Subscription:
     def _check_change(self, kind: SubscriptionKind) -> None:
         if self.kind not in (SubscriptionKind.NONE, kind):
             raise UsageError(
-                f"this consumer reads {self.kind.value}; call unsubscribe() before it is to read {kind.value}"
+                f"this consumer is subscribed to {self.kind.value}; call unsubscribe() before switching to {kind.value}"
             )
 
 
@@ -96,7 +96,7 @@ def read_topics(wanted: object) -> tuple[str, ...] | re.Pattern[str]:
     """What the argument of ``subscribe`` means."""
     if isinstance(wanted, re.Pattern):
         if isinstance(wanted.pattern, bytes):
-            raise UsageError("a topic pattern is a pattern of text, not of bytes")
+            raise UsageError("a topic pattern must be a pattern of str, not of bytes")
         return wanted
     if isinstance(wanted, str):
         if _TOPIC_NAME.fullmatch(wanted):
@@ -104,11 +104,11 @@ def read_topics(wanted: object) -> tuple[str, ...] | re.Pattern[str]:
         try:
             return re.compile(wanted)
         except re.error as error:
-            raise UsageError(f"{wanted!r} is neither a topic's name nor a pattern: {error}") from error
+            raise UsageError(f"{wanted!r} is neither a topic name nor a valid pattern: {error}") from error
     if not isinstance(wanted, Iterable) or isinstance(wanted, bytes):
-        raise UsageError(f"topics are a list of names, a name or a pattern, not {wanted!r}")
+        raise UsageError(f"topics must be a list of names, a name or a pattern, got {wanted!r}")
     topics = tuple(wanted)
     for topic in topics:
         if not isinstance(topic, str) or not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
-            raise UsageError(f"{topic!r} cannot be the name of a topic")
+            raise UsageError(f"{topic!r} is not a valid topic name")
     return tuple(sorted(set(topics)))

@@ -16,7 +16,7 @@ class TopicWaits:
     def __init__(self) -> None:
         self._missing: dict[str, ErrorCode] = {}
         self._back: list[str] = []
-        self._lasting: LastingFailures[str] = LastingFailures("cannot be subscribed to", "is there")
+        self._lasting: LastingFailures[str] = LastingFailures("has been unavailable", "is available")
 
     def saw(self, missing: Mapping[str, ErrorCode], wanted: frozenset[str]) -> None:
         for gone in self._missing.keys() - missing.keys():
@@ -32,7 +32,7 @@ class TopicWaits:
             if (line := self._lasting.succeeded(_named(topic), now_ms)) is not None:
                 yield LogLine("warning", "topic_goes_on", line, (("topic", topic),))
         for topic, code in sorted(self._missing.items()):
-            if (line := self._lasting.failed(_named(topic), f"the brokers answer {code.name}", now_ms)) is not None:
+            if (line := self._lasting.failed(_named(topic), f"the brokers return {code.name}", now_ms)) is not None:
                 yield LogLine("warning", "topic_waits", line, (("topic", topic), ("reason", code.name)))
 
     def next_ms(self) -> int | None:

@@ -299,17 +299,17 @@ class Chunk:
     def _next_batch(self) -> tuple[BatchHeader, int]:
         header = read_header(self._buffer, self._position)
         if header.size_bytes > self.byte_count - self._position:
-            raise Truncated("batch", self._position, "the batch reaches beyond what was fetched")
+            raise Truncated("batch", self._position, "the batch extends beyond the fetched bytes")
         if header.next_offset > INT64_MAX:
-            reason = (
-                f"the batch says that it ends at offset {header.last_offset}, behind which there is none to go on from"
-            )
+            reason = f"the batch claims to end at offset {header.last_offset}, after which no offset is left"
             raise DecodeError("base_offset", self._position, reason)
         if self._end_offset is not None and header.next_offset > self._end_offset:
-            reason = f"the batch says that it ends at offset {header.next_offset}, the log before {self._end_offset}"
+            reason = (
+                f"the batch claims to end at offset {header.next_offset}, but the log ends before {self._end_offset}"
+            )
             raise DecodeError("base_offset", self._position, reason)
         if self._previous_end is not None and header.base_offset < self._previous_end:
-            reason = f"the batch says that it begins at offset {header.base_offset}, below the one before it"
+            reason = f"the batch claims to begin at offset {header.base_offset}, before the end of the previous batch"
             raise DecodeError("base_offset", self._position, reason)
         return header, self._position
 

@@ -129,11 +129,11 @@ def answered_partitions(
 
 
 class FetchOutcome(Enum):
-    DATA = "records, perhaps none"
-    REFRESH = "what is known of the leader is wrong: ask for metadata, then again"
-    AGAIN = "the node will know soon: ask again after the backoff"
-    OUT_OF_RANGE = "the log does not hold the position"
-    RAISE = "the caller must hear of it"
+    DATA = "records, possibly none"
+    REFRESH = "the leader is out of date: refresh metadata, then retry"
+    AGAIN = "temporary: retry after the backoff"
+    OUT_OF_RANGE = "the position is out of range"
+    RAISE = "report the error to the caller"
 
 
 OUTCOMES: dict[ErrorCode, FetchOutcome] = {

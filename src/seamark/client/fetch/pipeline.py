@@ -211,7 +211,7 @@ class Pipeline:
 
         assert self._loop is not None
         patience_s = (self._limits.max_wait_ms + lasting_failures.AFTER_MS) / 1000
-        overdue = self._loop.call_later(patience_s, self._waits.node_failed, node_id, "no answer so far", started)
+        overdue = self._loop.call_later(patience_s, self._waits.node_failed, node_id, "no response yet", started)
         try:
             response, version = await self._network.exchange(
                 node_id,
@@ -268,7 +268,7 @@ class Pipeline:
     ) -> None:
         if self._sessions.get(session.node_id) is not session:
             # K10: nobody keeps a session with this node any more.
-            text = f"a fetch was answered by node {session.node_id}, with which there is no session any more"
+            text = f"dropped a fetch response from node {session.node_id}, whose session is closed"
             self._log.say(logging.ERROR, "fetch_unexpected", text, node=session.node_id)
             return
         by_partition = answered_partitions(response, version, session.partitions)
@@ -277,7 +277,7 @@ class Pipeline:
         )
         if verdict is not Verdict.ACCEPTED:
             self._metrics.rejected_answers += 1
-            text = f"an answer of node {session.node_id} to a fetch was dropped: {session.problem}"
+            text = f"dropped a fetch response from node {session.node_id}: {session.problem}"
             self._log.say(logging.INFO, "fetch_dropped", text, node=session.node_id, reason=session.problem)
             if verdict is Verdict.REJECTED_REFRESH:
                 self._network.request_refresh()
@@ -319,7 +319,7 @@ class Pipeline:
         if outcome is FetchOutcome.RAISE:
             error: ClientError = broker_error(code, "Fetch", f"{state.partition} at offset {target.offset}")
             if code is ErrorCode.CORRUPT_MESSAGE:
-                reason = "the broker finds its log damaged there (CORRUPT_MESSAGE)"
+                reason = "the broker reports that its log is corrupt there (CORRUPT_MESSAGE)"
                 error = CorruptRecords(state.partition, target.offset, reason)
             return self._arrive(
                 state, Chunk(state.partition, target.offset, failure_kind=FailureKind.ERROR, error=error)
@@ -344,7 +344,10 @@ class Pipeline:
         end = ends[1] if self._limits.isolation_level == READ_COMMITTED else ends[0]
         if not answer.records and answer.diverging_epoch.end_offset < 0 and end > target.offset:
             # Once or twice that is how a broker shares out the bytes of an answer.
-            reason = f"the broker sends no records from offset {target.offset} on, and says that the log ends at {end}"
+            reason = (
+                f"the broker returns no records from offset {target.offset} on, although it reports that the "
+                f"log ends at {end}"
+            )
             self._waits.partition_failed(state.partition, target.offset, reason)
         else:
             self._waits.partition_goes_on(state.partition)
@@ -352,7 +355,10 @@ class Pipeline:
     def _take_in_records(self, state: PartitionFetch, target: FetchTarget, answer: FetchResponsePartition) -> bool:
         diverging = answer.diverging_epoch
         if diverging.end_offset >= target.offset:
-            reason = f"the broker says that the log was cut at offset {diverging.end_offset}, which is not before it"
+            reason = (
+                f"the broker reports that the log was truncated to offset {diverging.end_offset}, which is not "
+                "below the position"
+            )
             self._waits.partition_failed(state.partition, target.offset, reason)
             self._backoff.partition_failed(state)
             return False

@@ -121,7 +121,7 @@ def fetch_columns(
 ) -> Iterator[pa.RecordBatch]:
     """As ``ColumnReader.fetch_columns``, over the connections of another client."""
     if not 0 <= start <= end:
-        raise UsageError(f"a range goes from an offset to one that is not below it, not from {start} to {end}")
+        raise UsageError(f"the end of a range must not be below its start, got {start} to {end}")
     from seamark.wire.columns.columns import columns_schema, decode_columns
 
     wanted = tuple(columns)
@@ -159,7 +159,7 @@ def fetch_columns(
                 if decoded.row_count:
                     yield decoded.batch
                 if decoded.next_offset is None or decoded.next_offset <= at:
-                    raise CorruptRecords(pieces.partition, at, "the broker sent no batch at or behind this offset")
+                    raise CorruptRecords(pieces.partition, at, "the broker returned no batch at or after this offset")
                 at = decoded.next_offset
 
     return batches()
@@ -252,7 +252,9 @@ class _RangeFetch:
         next_offset, size = end_of(records, offset)
         next_offset = plausible_end(next_offset, offset, answer.high_watermark, size)
         if next_offset <= offset:
-            raise CorruptRecords(self.partition, offset, "the broker sent no whole batch at or behind this offset")
+            raise CorruptRecords(
+                self.partition, offset, "the broker returned no complete batch at or after this offset"
+            )
         aborted: list[tuple[int, int]] = []
         if self._limits.isolation_level == READ_COMMITTED and answer.aborted_transactions:
             aborted = [

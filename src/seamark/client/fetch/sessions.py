@@ -49,9 +49,9 @@ class SessionRequest(NamedTuple):
 
 
 class Verdict(Enum):
-    ACCEPTED = "the answer belongs to the session's request"
-    REJECTED = "the answer is to be dropped"
-    REJECTED_REFRESH = "the answer is to be dropped, and what is known of topics is wrong"
+    ACCEPTED = "the response matches the session"
+    REJECTED = "drop the response"
+    REJECTED_REFRESH = "drop the response, and refresh metadata"
 
 
 class FetchSession:
@@ -104,7 +104,7 @@ class FetchSession:
     ) -> Verdict:
         """Judge an answer by its error, its session id and its partitions; None stands for an unknown topic id."""
         if error is not ErrorCode.NONE:
-            self.problem = f"the node answered {error.name}"
+            self.problem = f"the node returned {error.name}"
             if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._forget()
             else:
@@ -113,7 +113,7 @@ class FetchSession:
         self.problem = self._mismatch(request, returned)
         if request.is_full:
             if not returned and self.partitions and throttle_ms > 0:
-                self.problem = "the node throttled a full request and sent nothing"
+                self.problem = "the node throttled a full fetch and returned nothing"
             if self.problem:
                 self._forget()
                 return Verdict.REJECTED
@@ -135,20 +135,20 @@ class FetchSession:
             return ""
         what = "; ".join(
             f"{word} {', '.join('an unknown topic id' if partition is None else str(partition) for partition in some)}"
-            for word, some in (("it has also", extra), ("it lacks", missing))
+            for word, some in (("unexpected", extra), ("missing", missing))
             if some
         )
         if request.is_full:
-            return f"the answer to a full fetch of {_listed(self.partitions)} is not about those partitions: {what}"
+            return f"the response to a full fetch of {_listed(self.partitions)} has other partitions: {what}"
         return (
-            f"the answer to an incremental fetch is not about the session's partitions: {what} (sent: "
+            f"the response to an incremental fetch has partitions outside the session: {what} (sent: "
             f"{_listed(request.send)}; forgotten: {_listed(partition for partition, _ in request.forget)}; replaced: "
             f"{_listed(partition for partition, _ in request.replace)})"
         )
 
     def failed(self) -> None:
         """No answer came: the node may or may not have seen the request."""
-        self.problem = "no answer came"
+        self.problem = "no response"
         self._reopen()
 
     def _forget(self) -> None:

@@ -14,7 +14,7 @@ class FetchWaits:
     def __init__(self, log: ClientLog) -> None:
         self._log = log
         self._partitions: LastingFailures[TopicPartition] = LastingFailures()
-        self._nodes: LastingFailures[str] = LastingFailures("does not answer Fetch", "answers Fetch again")
+        self._nodes: LastingFailures[str] = LastingFailures("has not responded to Fetch", "responds to Fetch again")
 
     def partition_failed(self, partition: TopicPartition, offset: int, reason: object) -> None:
         if (line := self._partitions.failed(partition, reason, now_ms())) is not None:

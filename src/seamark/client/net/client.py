@@ -236,7 +236,7 @@ class NetworkClient:
                 connection.move_to(node)
             return connection
         if node is None:
-            raise ConnectionFailed(f"node {node_id}", "the cluster has no such broker at the moment")
+            raise ConnectionFailed(f"node {node_id}", "the cluster currently has no such broker")
         self._keep()
         made = NodeConnection(
             connection_id,

@@ -61,7 +61,7 @@ class ClientLog:
             left_out = 0 if minute is None else minute.count - MOST_PER_MINUTE
             minute = self._minutes[event] = _Minute(now)
             if left_out > 0:
-                text += f" ({left_out} lines of this kind were left out before)"
+                text += f" ({left_out} similar lines were suppressed)"
         minute.count += 1
         if minute.count <= MOST_PER_MINUTE:
             shown = shortened(text, _MOST_CHARACTERS)

@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
     def throttle(self) -> str:
         """What the broker asked of us, while that lasts."""
         left = self.muted_until - time.monotonic()
-        return f"the broker has asked this client to send nothing for another {left:.0f} s" if left > 0 else ""
+        return f"the broker throttles this client for another {left:.0f} s" if left > 0 else ""
 
     @property
     def has_served(self) -> bool:
@@ -163,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         A listener that wants authentication answers ApiVersions to anybody, and nothing else.
         """
         is_suspect = self._answer_count == 1 and self.session_ends_at is None
-        return "; does this port ask for authentication (security.protocol)?" if is_suspect else ""
+        return "; does this port require authentication (security.protocol)?" if is_suspect else ""
 
     # requests
 
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._receiver.received(nbytes)
         except DecodeError as error:
             # Whoever has answered before speaks Kafka's protocol, and sends something wrong in it.
-            reason = f"an answer {error.reason}" if self._answer_count else _foreign(self._receiver.first_bytes)
+            reason = f"a response {error.reason}" if self._answer_count else _foreign(self._receiver.first_bytes)
             self.close(PeerProtocolError(self.address, reason))
             return
         for frame in frames:
@@ -250,12 +250,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if not self._waiting:
-            self.close(PeerProtocolError(self.address, "the broker sent an answer that nothing asked for"))
+            self.close(PeerProtocolError(self.address, "the broker sent a response without a request"))
             return
         waiting = self._waiting[0]
         correlation_id = int.from_bytes(frame[:4], "big")
         if len(frame) < 4 or correlation_id != waiting.correlation_id:
-            reason = f"the answer to {waiting.name} has correlation id {correlation_id}, not {waiting.correlation_id}"
+            reason = (
+                f"the response to {waiting.name} has correlation id {correlation_id}, expected {waiting.correlation_id}"
+            )
             self.close(PeerProtocolError(self.address, reason))
             return
         self._waiting.popleft()
@@ -272,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             _, message = decode_response(waiting.response, frame, waiting.version)
         except DecodeError as error:
-            fault = PeerProtocolError(self.address, f"the answer to {waiting.name} cannot be read ({error})")
+            fault = PeerProtocolError(self.address, f"the response to {waiting.name} cannot be decoded ({error})")
             waiting.future.set_exception(fault)
             self.close(fault)
             return
@@ -287,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         what = "the broker closed the connection" if exc is None else f"the connection was lost ({reason_of(exc)})"
         if self._waiting:
-            what += f" while {self._waiting[0].name} was waiting for its answer"
+            what += f" while {self._waiting[0].name} was waiting for a response"
             what += self.hint
         self.close(ConnectionFailed(self.address, what))
 

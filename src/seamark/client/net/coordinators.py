@@ -153,7 +153,9 @@ class Coordinators:
             for ticket in core.abandon():
                 assert isinstance(ticket, asyncio.Future)
                 if not ticket.done():
-                    ticket.set_exception(ClosedError(f"the client was closed while it looked for {core.group_id!r}"))
+                    ticket.set_exception(
+                        ClosedError(f"the client was closed while it looked up the coordinator of {core.group_id!r}")
+                    )
 
     def _core(self, group_id: str) -> CoordinatorDiscovery:
         core = self._groups.get(group_id)

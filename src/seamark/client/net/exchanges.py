@@ -118,6 +118,6 @@ class Exchanges:
         while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
             if wait > _LONG_THROTTLE_S and not connection.is_throttle_said:
                 connection.is_throttle_said = True
-                text = f"{connection.address}: {connection.throttle}; requests fail when their own time is over"
+                text = f"{connection.address}: {connection.throttle}; requests that exceed their timeout fail"
                 self._log.say(logging.WARNING, "throttled", text, address=connection.address, seconds=int(wait))
             await asyncio.sleep(wait)

@@ -76,7 +76,7 @@ class FrameReceiver:
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(self._scratch, position)
             if not 0 <= length <= self.max_frame_bytes:
-                reason = f"announces {length} bytes, 0 to {self.max_frame_bytes} are allowed"
+                reason = f"has a length of {length} bytes, allowed are 0 to {self.max_frame_bytes}"
                 raise BadLength("frame", position, reason)
             if end - position - 4 < length:
                 if length > _SCRATCH_BYTES - 4:

@@ -78,7 +78,7 @@ async def open_connection(
     """A connection that is ready for requests; NetworkError says what went wrong. ``progress`` is told each stage."""
     connection = await _connect(node, recipe, setup_timeout_s, progress)
     try:
-        progress("connected, waiting for the answer to ApiVersions")
+        progress("connected, waiting for the ApiVersions response")
         await _negotiate(connection, recipe)
         if recipe.credentials is not None:
             progress(f"connected, authenticating with {recipe.credentials.mechanism}")
@@ -93,7 +93,7 @@ async def open_connection(
 async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progress: Progress) -> Connection:
     if not 0 < node.port < 65_536:
         # The system would take it modulo 65536, and connect to a port that nobody named.
-        raise ConnectionFailed(node.address, f"{node.port} is not a port: those are 1 to 65535")
+        raise ConnectionFailed(node.address, f"port {node.port} is not from 1 to 65535")
     loop = asyncio.get_running_loop()
     progress("connecting")
     hostname = node.host if recipe.tls is not None else None
@@ -107,23 +107,23 @@ async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progr
                 server_hostname=hostname,
             )
     except ssl.SSLCertVerificationError as error:
-        reason = f"the broker's certificate is not accepted: {error.verify_message}"
+        reason = f"the broker's certificate was rejected: {error.verify_message}"
         raise TlsFailed(node.address, reason) from error
     except ssl.SSLError as error:
         reason = str(getattr(error, "reason", None) or error)
         hint = _other_security(recipe) if reason in _NOT_TLS else ""
         raise TlsFailed(node.address, f"the TLS handshake failed ({reason}){hint}") from error
     except TimeoutError:
-        raise ConnectionFailed(node.address, f"no connection within {timeout_s:g} s") from None
+        raise ConnectionFailed(node.address, f"not connected within {timeout_s:g} s") from None
     except socket.gaierror as error:
-        raise ConnectionFailed(node.address, f"the name cannot be resolved ({reason_of(error)})") from error
+        raise ConnectionFailed(node.address, f"the host name cannot be resolved ({reason_of(error)})") from error
     except UnicodeError as error:
         # A name with an empty or overlong part; ``error`` may repeat the whole of it.
-        raise ConnectionFailed(node.address, "the host is no name that can be looked up") from error
+        raise ConnectionFailed(node.address, "the host name is invalid") from error
     except (ConnectionResetError, ConnectionAbortedError, EOFError) as error:
-        what = "the peer ended the connection at once"
+        what = "the peer closed the connection immediately"
         if recipe.tls is not None:
-            what = f"the peer ended the connection at the TLS handshake{_other_security(recipe)}"
+            what = f"the peer closed the connection during the TLS handshake{_other_security(recipe)}"
         raise ConnectionFailed(node.address, what) from error
     except OSError as error:
         raise ConnectionFailed(node.address, f"cannot connect ({_short(error)})") from error
@@ -168,17 +168,19 @@ async def _negotiate(connection: Connection, recipe: ConnectionRecipe) -> None:
             frame = await connection.request_raw(hello(), version, recipe.request_timeout_s)
         except RequestTimedOut as error:
             raise ConnectionFailed(
-                connection.address, f"connected, but no answer to ApiVersions within {error.seconds:g} s"
+                connection.address, f"connected, but no response to ApiVersions within {error.seconds:g} s"
             ) from error
         except PeerProtocolError:
             raise
         except NetworkError as error:
-            reason = f"the peer ended the connection at the first request{_other_security(recipe)}"
+            reason = f"the peer closed the connection after the first request{_other_security(recipe)}"
             raise ConnectionFailed(connection.address, reason) from error
         response = read_hello(frame, version, connection.address)
         asked, version = version, next_hello_version(response, connection.address)
         if version is not None and version >= asked:
-            raise PeerProtocolError(connection.address, f"the broker refuses ApiVersions {asked} and offers {version}")
+            raise PeerProtocolError(
+                connection.address, f"the broker rejects ApiVersions version {asked} and supports up to {version}"
+            )
     assert response is not None
     connection.versions = BrokerVersions(connection.address, response)
 
@@ -212,7 +214,9 @@ def read_hello(frame: bytes | memoryview, version: int, address: str) -> ApiVers
     try:
         _, response = decode_response(ApiVersionsResponse, frame, version)
     except DecodeError as error:
-        raise PeerProtocolError(address, f"the answer to the first request is not Kafka's ({error})") from error
+        raise PeerProtocolError(
+            address, f"the response to the first request is not valid Kafka protocol ({error})"
+        ) from error
     return response
 
 
@@ -222,7 +226,7 @@ def next_hello_version(response: ApiVersionsResponse, address: str) -> int | Non
     if code is ErrorCode.NONE:
         return None
     if code is not ErrorCode.UNSUPPORTED_VERSION:
-        raise PeerProtocolError(address, f"the broker answered the first request with {code.name}")
+        raise PeerProtocolError(address, f"the broker rejected the first request with {code.name}")
     # Brokers before 2.4 answer with an empty list.
     offered = [each.max_version for each in response.api_keys if each.api_key == ApiVersionsRequest.api_key]
     return min(offered[0], API_VERSIONS_NEWEST - 1) if offered else 0

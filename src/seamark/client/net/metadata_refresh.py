@@ -91,7 +91,7 @@ class MetadataRefresh:
         """The task ends only when it is cancelled, or by something that no retry heals (a name that cannot be sent)."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            text = f"metadata cannot be asked for: {error}"
+            text = f"metadata cannot be requested: {error}"
             self._network.log.say(logging.ERROR, "metadata_failed", text, reason=str(error))
             self._network.metadata.request_failed(now_ms())
             self._tell(error)
@@ -118,7 +118,7 @@ class MetadataRefresh:
             self._tell(error)
         except NetworkError as error:
             # Which address cannot be reached, and since when, is said by the network.
-            text = f"metadata could not be refreshed, and is asked for again: {error}"
+            text = f"metadata could not be refreshed, retrying: {error}"
             self._network.log.say(logging.INFO, "metadata_failed", text, reason=str(error))
             cache.request_failed(now_ms())
         else:

@@ -88,10 +88,10 @@ class NodeConnection:
     def reason(self) -> str:
         """Why the node is not usable at the moment, in a few words."""
         if self.is_ready and self.connection is not None:
-            return self.connection.throttle or f"connected, and no answer so far{self.connection.hint}"
+            return self.connection.throttle or f"connected, but no response yet{self.connection.hint}"
         if self.last_error is not None and (self._opening is None or self.is_backing_off):
             return self.last_error.reason
-        return self.progress if self.last_error is None else f"{self.progress}, before that: {self.last_error.reason}"
+        return self.progress if self.last_error is None else f"{self.progress}; last error: {self.last_error.reason}"
 
     def start(self) -> asyncio.Task[Connection]:
         """The attempt under way, begun if there is none; awaiting it must be shielded."""
@@ -120,7 +120,7 @@ class NodeConnection:
         try:
             wait = self._not_before - time.monotonic()
             if wait > 0:
-                self.progress = "waiting before the next try to connect"
+                self.progress = "waiting to reconnect"
                 await asyncio.sleep(wait)
             # The first attempt has the configured time, each failure gives the next one more.
             setup_s = self._setup_timeout.wait_ms(self._failures + 1) / 1000

@@ -34,7 +34,7 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 # for more; a million take about half a second of a core.
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 1_000_000
-_NOT_TAKEN = f"not from {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}, which is what this client takes from a broker"
+_NOT_TAKEN = f"outside the range that this client accepts, {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}"
 # n,, : no channel binding, no other identity to act for.
 _NO_BINDING = "n,,"
 
@@ -66,7 +66,7 @@ class SaslConversation:
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
             offered = shortened(", ".join(answer.mechanisms[:20]), 300) or "none"
-            raise self._failed(f"{code.name}, the broker offers {offered}")
+            raise self._failed(f"{code.name}, the broker supports {offered}")
         if mechanism == "PLAIN":
             await self._plain()
         else:
@@ -76,7 +76,7 @@ class SaslConversation:
     async def _plain(self) -> None:
         user, password = self._credentials.username, self._credentials.password
         if "\0" in user or "\0" in password:
-            raise self._failed("username and password must not hold a zero character")
+            raise self._failed("username and password must not contain a NUL character")
         await self._step(f"\0{user}\0{password}".encode())
 
     async def _scram(self) -> None:
@@ -142,19 +142,19 @@ class ScramClient:
         """Check the server's own proof."""
         fields = _fields(_text(outcome))
         if "e" in fields:
-            raise ScramError(f"the broker answered {fields['e']!r}")
+            raise ScramError(f"the broker returned the error {fields['e']!r}")
         signature = _from_base64(fields.get("v", ""), "the broker's signature")
         if not self._server_signature or not hmac.compare_digest(signature, self._server_signature):
             raise ScramError("the broker's signature is wrong: it does not know the password")
 
     def _read_challenge(self, fields: dict[str, str]) -> tuple[str, bytes, int]:
         if "e" in fields:
-            raise ScramError(f"the broker answered {fields['e']!r}")
+            raise ScramError(f"the broker returned the error {fields['e']!r}")
         if "m" in fields:
-            raise ScramError("the broker demands an extension that is not known")
+            raise ScramError("the broker requires an unknown extension")
         nonce = fields.get("r", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise ScramError("the broker's nonce does not continue ours")
+            raise ScramError("the broker's nonce does not start with the client's nonce")
         salt = _from_base64(fields.get("s", ""), "the salt")
         if not salt:
             raise ScramError("the broker sent no salt")
@@ -190,7 +190,7 @@ def prepare(text: str) -> str:
         stringprep.in_table_c9,
     )  # fmt: skip
     if any(rule(character) for character in folded for rule in prohibited):
-        raise ScramError("username or password holds a character that SASLprep forbids")
+        raise ScramError("username or password contains a character that SASLprep forbids")
     return folded
 
 
@@ -206,7 +206,7 @@ def _fields(text: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or len(name) != 1 or name in fields:
-            raise ScramError("the broker's message is not one of SCRAM")
+            raise ScramError("the broker's message is not a SCRAM message")
         fields[name] = value
     return fields
 

@@ -35,7 +35,9 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext | None:
             context.set_ciphers(":".join(config.ssl_cipher_suites))
         except ssl.SSLError as error:
             shown = ",".join(config.ssl_cipher_suites)
-            raise ConfigError("ssl.cipher.suites", shown, f"OpenSSL knows none of them ({_reason(error)})") from error
+            raise ConfigError(
+                "ssl.cipher.suites", shown, f"OpenSSL supports none of them ({_reason(error)})"
+            ) from error
     return context
 
 
@@ -61,7 +63,7 @@ def _load_own(context: ssl.SSLContext, config: ClientConfig) -> None:
     password = config.ssl_key_password if config.ssl_key_password is not None else config.ssl_keystore_password
     if config.ssl_keystore_key is not None:
         if config.ssl_keystore_certificate_chain is None:
-            raise ConfigError("ssl.keystore.key", HIDDEN, "needs ssl.keystore.certificate.chain")
+            raise ConfigError("ssl.keystore.key", HIDDEN, "requires ssl.keystore.certificate.chain")
         text = config.ssl_keystore_key.strip() + "\n" + config.ssl_keystore_certificate_chain.strip() + "\n"
         # OpenSSL reads keys from files only; this one is ours alone (mode 600) and gone at once.
         descriptor, path = tempfile.mkstemp(prefix="seamark-", suffix=".pem")

@@ -11,9 +11,9 @@ from seamark.wire.protocol.error_codes import ErrorCode
 
 
 class Outcome(Enum):
-    STORED = "the batch has its offsets"
+    STORED = "the batch is stored"
     RETRY = "send it again"
-    RETRY_AND_REFRESH = "send it again to whoever leads the partition by then"
+    RETRY_AND_REFRESH = "send it again to the new leader of the partition"
     SPLIT = "send it in two halves"
     FAIL = "it will never be stored"
 

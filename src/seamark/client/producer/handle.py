@@ -143,7 +143,7 @@ class ProducerFacade:
             raise UsageError(f"on_delivery must be a function of (delivered, error), got {on_delivery!r}")
         if on_delivery is not None:
             refuse_generator("on_delivery", on_delivery)
-            refuse_coroutine("on_delivery", on_delivery, "nobody would await it; await what send returns instead")
+            refuse_coroutine("on_delivery", on_delivery, "it would not be awaited: await the result of send() instead")
             self._sender.delivery_thread.start()
         stamp = read_timestamp(timestamp_ms)
         return Outgoing(topic, key_bytes, value_bytes, partition, checked, stamp, size, on_delivery)

@@ -46,7 +46,8 @@ class PartitionChooser:
         if explicit is not None:
             if isinstance(explicit, bool) or not isinstance(explicit, int) or not 0 <= explicit < choices.count:
                 raise UsageError(
-                    f"the record names partition {explicit!r} of topic {topic!r}, which has 0 to {choices.count - 1}"
+                    f"the record is for partition {explicit!r} of topic {topic!r}, which has partitions 0 to "
+                    f"{choices.count - 1}"
                 )
             return explicit
         if self._custom is not None:

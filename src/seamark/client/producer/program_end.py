@@ -69,7 +69,7 @@ def deliver_before_exit() -> None:
     try:
         _deliver(senders)
     except KeyboardInterrupt:
-        _give_up(senders, "the delivery of records before the end of the program, which was interrupted,")
+        _give_up(senders, "delivering records before the program ends, which was interrupted,")
     if not _other_threads_run():
         # Else they may still look at their deliveries; this is done again when they are through.
         for sender in senders:
@@ -90,7 +90,8 @@ def _deliver(senders: list[Sender]) -> None:
         if not is_told and not batch.outcome.wait(max(0.0, _TOLD_AFTER_S - (deadline.seconds - deadline.remaining))):
             left = sum(other.count for other in batches if not other.outcome.is_done)
             log.warning(
-                "delivering %d records before the program ends, at most delivery.timeout.ms (%g s); Ctrl-C gives up",
+                "delivering %d records before the program ends, for at most delivery.timeout.ms (%g s); Ctrl-C "
+                "gives up",
                 left,
                 longest_s,
             )
@@ -101,7 +102,7 @@ def _deliver(senders: list[Sender]) -> None:
     stuck = [
         sender for sender, unfinished in waited_for.items() if any(not batch.outcome.is_done for batch in unfinished)
     ]
-    _give_up(stuck, "the delivery of records before the end of the program")
+    _give_up(stuck, "delivering records before the program ends")
 
 
 def _give_up(senders: list[Sender], operation: str) -> None:
@@ -119,7 +120,8 @@ def _deliver_last() -> None:
     late = sum(batch.count for sender in unclosed for batch in sender.unfinished() if not batch.outcome.is_done)
     if late:
         log.error(
-            "the program ends with %s in flight, sent while it was ending and not waited for", counted(late, "record")
+            "the program ends with %s in flight, which were sent during shutdown and not waited for",
+            counted(late, "record"),
         )
 
 

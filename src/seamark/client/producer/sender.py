@@ -327,7 +327,7 @@ class ProducerSender:
                         self._settle(batch, NO_OFFSET, -1, error)
                     return
                 failures += 1
-                text = f"there is no producer id yet, and it is asked for again: {error}"
+                text = f"no producer id yet, retrying: {error}"
                 self.network.log.say(logging.INFO, "producer_id_failed", text, reason=str(error))
                 with self.lock:
                     for batch in self.accumulator.unfinished(close=False):
@@ -375,7 +375,7 @@ class ProducerSender:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            text = "a task of the producer failed, which is a fault in seamark"
+            text = "a task of the producer failed, which is a bug in seamark"
             self.network.log.fault(text, error)
 
     def unfinished(self) -> list[ProducerBatch]:

@@ -29,9 +29,9 @@ class Identity(NamedTuple):
 
 
 class Decision(Enum):
-    DELIVERED = "it was stored, now or before"
-    RETRY = "send it again, as it is or under a new epoch"
-    NOT_OURS = "no matter of sequences: decide by the code's own remedy"
+    DELIVERED = "the batch is stored"
+    RETRY = "send it again, unchanged or with a new epoch"
+    NOT_OURS = "not about sequence numbers: handle the error code as usual"
 
 
 class _Partition:

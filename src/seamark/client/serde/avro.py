@@ -57,7 +57,7 @@ class Avro:
                 registry, username=username, password=password, timeout=timeout, ca_file=ca_file
             )
         if subject is not None and not callable(subject) and not isinstance(subject, str):
-            raise UsageError(f"subject is a name, or a function of a topic and key or value, not {subject!r}")
+            raise UsageError(f"subject must be a name, or a function of a topic and of key or value, got {subject!r}")
         self._subject = subject
         self._register = register
         self._text = None if schema is None else _schema_text(schema)
@@ -71,10 +71,10 @@ class Avro:
     def __call__(self, content: bytes) -> Any:
         """A datum from bytes that begin with a schema's id."""
         if len(content) < _PREFIX.size:
-            raise ValueError(f"{len(content)} bytes cannot hold a schema id and a datum")
+            raise ValueError(f"{len(content)} bytes are too few for a schema id and a datum")
         magic, schema_id = _PREFIX.unpack_from(content)
         if magic != MAGIC:
-            raise ValueError(f"it begins with byte {magic & 0xFF}, not with the 0 that stands before a schema id")
+            raise ValueError(f"it begins with byte {magic & 0xFF}, not with the magic byte 0 that precedes a schema id")
         known = self._writers_schemas.get(schema_id)
         if known is None:
             known = self._parse(schema_id)
@@ -85,7 +85,7 @@ class Avro:
         stream.seek(_PREFIX.size)
         datum = _fastavro().schemaless_reader(stream, written, self._parsed)
         if stream.tell() != len(content):
-            raise ValueError(f"{len(content) - stream.tell()} bytes are left behind the datum of schema {schema_id}")
+            raise ValueError(f"{len(content) - stream.tell()} extra bytes after the datum of schema {schema_id}")
         return datum
 
     # -- writing
@@ -124,7 +124,7 @@ class Avro:
         """The schema with this id as fastavro wants it, and what data of it may ask for."""
         registered = self.registry.schema(schema_id)
         if registered.kind != "AVRO":
-            raise ValueError(f"schema {schema_id} is one of {registered.kind[:100]}, not of Avro")
+            raise ValueError(f"schema {schema_id} is a {registered.kind[:100]} schema, not an Avro schema")
         texts = [schema.text for schema in self.registry.referenced(registered)]
         made = _parsed(registered.text, texts)
         self._writers_schemas.keep(schema_id, made, sum(map(len, (registered.text, *texts))))
@@ -149,7 +149,7 @@ def _schema_text(schema: object) -> str:
     try:
         return json.dumps(schema)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"schema is Avro's JSON as text or as Python objects: {error}") from error
+        raise UsageError(f"schema must be Avro JSON, as text or as Python objects: {error}") from error
 
 
 def _parsed(text: str, needed: Iterable[str]) -> tuple[Any, Bounds]:
@@ -162,11 +162,11 @@ def _parsed(text: str, needed: Iterable[str]) -> tuple[Any, Bounds]:
         schema = fastavro.parse_schema(_loaded(text), named_schemas=known)
         return schema, Bounds(schema, known)
     except UnsafeSchema as error:
-        raise UsageError(f"a schema that cannot be read by safely: {error}") from None
+        raise UsageError(f"the schema cannot be used safely: {error}") from None
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, TypeError, KeyError) as error:
         told = str(error)
         shown = told if len(told) <= _LONGEST_REASON else f"{told[:_LONGEST_REASON]}…"
-        raise UsageError(f"a schema that is not Avro's: {type(error).__name__}: {shown}") from None
+        raise UsageError(f"not an Avro schema: {type(error).__name__}: {shown}") from None
 
 
 def _loaded(text: str) -> Any:

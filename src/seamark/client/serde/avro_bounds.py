@@ -72,7 +72,7 @@ class Bounds:
         self.is_recursive = self._look_at_records()
         depth = max([self._of(schema).depth, *(facts.depth for facts in self._facts.values())])
         if not self.is_recursive and depth > DEEPEST_DATUM:
-            raise UnsafeSchema(f"its records hold each other more than {DEEPEST_DATUM} levels deep")
+            raise UnsafeSchema(f"its records are nested more than {DEEPEST_DATUM} levels deep")
 
     def check(self, content: bytes, start: int) -> None:
         """Raise TooDeep for a datum, from ``start`` on, that is nested too deeply; other damage is the reader's.
@@ -134,7 +134,9 @@ class Bounds:
         least = sum(facts.least for facts in fields)
         free = sum(facts.free for facts in fields) + (least == 0)
         if free > MOST_FREE_VALUES:
-            raise UnsafeSchema(f"record {name[:100]!r} has {free} values that take no bytes: {MOST_FREE_VALUES} may")
+            raise UnsafeSchema(
+                f"record {name[:100]!r} has {free} values that take no bytes, allowed are {MOST_FREE_VALUES}"
+            )
         return _Facts(least, free, 1 + max((facts.depth for facts in fields), default=0))
 
     def _of(self, schema: Any) -> _Facts:
@@ -146,7 +148,9 @@ class Bounds:
         if kind in ("array", "map"):
             inner = self._of(schema["items" if kind == "array" else "values"])
             if kind == "array" and inner.least == 0:
-                raise UnsafeSchema("it has an array whose items take no bytes: a datum could have any number of them")
+                raise UnsafeSchema(
+                    "it has an array whose items take no bytes, so a datum could contain any number of them"
+                )
             return _Facts(1, 0, 1 + inner.depth)
         least = _SIZES.get(kind, 1)
         return _Facts(least, int(least == 0), 1)

@@ -36,7 +36,7 @@ def load_deserializer(part: str, wanted: object) -> Deserializer | None:
         refuse_coroutine(f"the {part} deserializer", wanted, "it must be a plain function, nobody would await it")
         return wanted
     raise UsageError(
-        f'{part}={wanted!r}: a deserializer is bytes, str, int, float, "json", Avro(…) or a function of bytes'
+        f'{part}={wanted!r}: a deserializer must be bytes, str, int, float, "json", Avro(…) or a function of bytes'
     )
 
 
@@ -47,14 +47,14 @@ def read_text(content: bytes) -> str:
 def read_integer(content: bytes) -> int:
     """As Kafka's Short-, Integer- and LongSerializer write it: big-endian in 1, 2, 4 or 8 bytes."""
     if len(content) not in _INTEGER_BYTES:
-        raise ValueError(f"an integer has 1, 2, 4 or 8 bytes, not {len(content)}")
+        raise ValueError(f"an integer must have 1, 2, 4 or 8 bytes, got {len(content)}")
     return int.from_bytes(content, "big", signed=True)
 
 
 def read_float(content: bytes) -> float:
     form = _FLOATS.get(len(content))
     if form is None:
-        raise ValueError(f"a floating-point number has 4 or 8 bytes, not {len(content)}")
+        raise ValueError(f"a floating-point number must have 4 or 8 bytes, got {len(content)}")
     number: float = form.unpack(content)[0]
     return number
 

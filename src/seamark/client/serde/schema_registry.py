@@ -46,7 +46,7 @@ class RegistryError(ClientError):
     """The registry at ``url`` refused, or could not be asked; ``status`` is its HTTP status, or None."""
 
     def __init__(self, url: str, what: str, reason: str, status: int | None = None) -> None:
-        super().__init__(f"the schema registry at {url} did not {what}: {reason}")
+        super().__init__(f"the schema registry at {url} could not {what}: {reason}")
         self.url = url
         self.reason = reason
         self.status = status
@@ -118,9 +118,9 @@ class SchemaRegistry:
         given = urls.split(",") if isinstance(urls, str) else list(urls)
         self._addresses = [_read_url(url.strip(), username, password) for url in given]
         if not self._addresses:
-            raise ConfigError("schema.registry.url", "", "names no registry")
+            raise ConfigError("schema.registry.url", "", "contains no URL")
         if not timeout > 0:
-            raise ConfigError("timeout", timeout, "is not a number of seconds above 0")
+            raise ConfigError("timeout", timeout, "must be a number of seconds > 0")
         self._timeout_s = timeout
         try:
             self._tls = ssl.create_default_context(cafile=ca_file)
@@ -134,7 +134,7 @@ class SchemaRegistry:
         """The schema with this id."""
         registered = self._by_id.get(schema_id)
         if registered is None:
-            answer = self._ask("GET", f"/schemas/ids/{schema_id}", f"give the schema with id {schema_id}")
+            answer = self._ask("GET", f"/schemas/ids/{schema_id}", f"return the schema with id {schema_id}")
             registered = self._read(schema_id, answer)
             self._by_id.keep(schema_id, registered, len(registered.text))
         return registered
@@ -142,7 +142,7 @@ class SchemaRegistry:
     def latest(self, subject: str) -> RegisteredSchema:
         """The newest schema of a subject; asked anew each time."""
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"
-        answer = self._ask("GET", path, f"give the newest schema of subject {subject!r}")
+        answer = self._ask("GET", path, f"return the newest schema of subject {subject!r}")
         registered = self._read(self._number(answer, "id"), answer)
         return self._by_id.get(registered.schema_id) or self._kept(registered)
 
@@ -155,7 +155,7 @@ class SchemaRegistry:
         number = self._ids.get((subject, text, register))
         if number is None:
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-            what = f"{'register' if register else 'know'} the schema for subject {subject!r}"
+            what = f"{'register' if register else 'find'} the schema for subject {subject!r}"
             number = self._number(self._ask("POST", path, what, {"schema": text}), "id")
             self._ids[subject, text, register] = number
         return number
@@ -170,10 +170,10 @@ class SchemaRegistry:
                 if reference in path:
                     raise self._unusable(f"{reference.name[:_LONGEST_WORDS]!r} refers to itself")
                 if len(path) >= _DEEPEST_REFERENCE:
-                    raise self._unusable(f"they refer to each other more than {_DEEPEST_REFERENCE} levels deep")
+                    raise self._unusable(f"the references are nested more than {_DEEPEST_REFERENCE} levels deep")
                 if reference not in ordered:
                     if len(asked) >= _MAX_REFERENCES:
-                        raise self._unusable(f"one needs more than {_MAX_REFERENCES} others")
+                        raise self._unusable(f"a schema has more than {_MAX_REFERENCES} references")
                     asked.add(reference)
                     needed = self._version(reference)
                     visit(needed, (*path, reference))
@@ -187,13 +187,13 @@ class SchemaRegistry:
         registered = self._by_version.get(key)
         if registered is None:
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
-            answer = self._ask("GET", path, f"give version {reference.version} of subject {reference.subject!r}")
+            answer = self._ask("GET", path, f"return version {reference.version} of subject {reference.subject!r}")
             registered = self._read(self._number(answer, "id"), answer)
             self._by_version.keep(key, registered, len(registered.text))
         return registered
 
     def _unusable(self, reason: str) -> RegistryError:
-        return RegistryError(self.url, "give usable schemas", reason)
+        return RegistryError(self.url, "return usable schemas", reason)
 
     @property
     def url(self) -> str:
@@ -238,24 +238,24 @@ class SchemaRegistry:
                 content, status = response.read(MAX_ANSWER_BYTES + 1), response.status
         except (OSError, ValueError, HTTPException) as error:
             is_late = ended.is_set() or isinstance(error, TimeoutError)
-            reason = f"no answer within {self._timeout_s:g} s" if is_late else _reason(error)
+            reason = f"no response within {self._timeout_s:g} s" if is_late else _reason(error)
             raise RegistryError(address.url, what, reason) from None
         finally:
             if watch is not None:
                 watch.cancel()
             connection.close()
         if ended.is_set():
-            raise RegistryError(address.url, what, f"no answer within {self._timeout_s:g} s")
+            raise RegistryError(address.url, what, f"no response within {self._timeout_s:g} s")
         if status != HTTPStatus.OK:
             raise RegistryError(address.url, what, _told(content, status), status)
         if len(content) > MAX_ANSWER_BYTES:
-            raise RegistryError(address.url, what, f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+            raise RegistryError(address.url, what, f"its response is larger than {MAX_ANSWER_BYTES} bytes")
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
-            raise RegistryError(address.url, what, "its answer is not a JSON object")
+            raise RegistryError(address.url, what, "its response is not a JSON object")
         return answer
 
     def _read(self, schema_id: int, answer: Mapping[str, Any]) -> RegisteredSchema:
@@ -263,17 +263,17 @@ class SchemaRegistry:
         try:
             needed = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in references)
         except (TypeError, KeyError, ValueError, OverflowError):
-            raise RegistryError(self.url, "give a usable schema", "its references cannot be read") from None
+            raise RegistryError(self.url, "return a usable schema", "its references cannot be read") from None
         if not isinstance(text, str):
-            raise RegistryError(self.url, "give a usable schema", "its answer has no schema")
+            raise RegistryError(self.url, "return a usable schema", "its response has no schema")
         return RegisteredSchema(schema_id, str(answer.get("schemaType") or "AVRO"), text, needed)
 
     def _number(self, answer: Mapping[str, Any], name: str) -> int:
         number = answer.get(name)
         if isinstance(number, bool) or not isinstance(number, int):
-            raise RegistryError(self.url, "give a usable answer", f"it has no {name}")
+            raise RegistryError(self.url, "return a usable response", f"it has no {name}")
         if not 0 <= number <= MAX_SCHEMA_ID:
-            raise RegistryError(self.url, "give a usable answer", f"its {name} is no number of four bytes")
+            raise RegistryError(self.url, "return a usable response", f"its {name} is not a 32-bit integer")
         return number
 
 
@@ -302,13 +302,13 @@ def _told(content: bytes, status: int) -> str:
     try:
         message = json.loads(content)["message"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        message = {401: "the credentials are wrong or missing", 403: "not allowed"}.get(status, "no reason was given")
+        message = {401: "the credentials are wrong or missing", 403: "not authorized"}.get(status, "no reason given")
     return f"{str(message)[:_LONGEST_WORDS]} (HTTP {status})"
 
 
 def _reason(error: Exception) -> str:
     told = str(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:_LONGEST_WORDS]
-    return told if isinstance(error, OSError) else f"what it answers is not HTTP ({told})"
+    return told if isinstance(error, OSError) else f"its response is not HTTP ({told})"
 
 
 def _cut(sock: socket.socket, ended: threading.Event) -> None:

@@ -43,7 +43,8 @@ def load_serializer(part: str, wanted: object) -> Serializer | None:
         refuse_coroutine(f"the {part} serializer", wanted, "it must be a plain function, nobody would await it")
         return wanted
     raise UsageError(
-        f'{part}={wanted!r}: a serializer is bytes, str, int, float, "json", Avro(…) or a function to bytes'
+        f'{part}={wanted!r}: a serializer must be bytes, str, int, float, "json", Avro(…) or a function that '
+        "returns bytes"
     )
 
 
@@ -66,8 +67,8 @@ def to_bytes(part: str, content: Any, serializer: Serializer | None, topic: str)
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
     raise UsageError(
-        f"the {part} of a record for topic {topic!r} is {type(content).__name__}, not bytes: give Producer({part}=…) "
-        "a serializer"
+        f"the {part} of a record for topic {topic!r} is {type(content).__name__}, not bytes: pass a serializer as "
+        f"Producer({part}=…)"
     )
 
 

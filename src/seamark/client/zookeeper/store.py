@@ -133,7 +133,7 @@ class ThroughBrokers:
                 request, response, deadline=Deadline(self._timeout_s), max_version=_IN_ZOOKEEPER
             )
         except UnsupportedByBroker as error:
-            reason = f"{error}; give zookeeper.connect, so that ZooKeeper is asked without a broker"
+            reason = f"{error}; set zookeeper.connect to access ZooKeeper without a broker"
             raise OffsetStorageRefused(reason) from error
 
     def close(self) -> None:

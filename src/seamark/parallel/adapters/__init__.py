@@ -34,14 +34,14 @@ def open_port(client: str, config: Mapping[str, Any], fetch_bytes: int = 16 << 2
 def check_config(client: str, config: object) -> None:
     """What holds for every client: a group, and offsets that nobody else commits."""
     if client not in CLIENTS:
-        raise ConfigError("client", client, f"is not one of {', '.join(CLIENTS)}")
+        raise ConfigError("client", client, f"must be one of {', '.join(CLIENTS)}")
     if not isinstance(config, Mapping):
-        raise ConfigError("config", type(config).__name__, "must be a mapping of Kafka's configuration keys")
+        raise ConfigError("config", type(config).__name__, "must be a mapping of Kafka configuration keys")
     group = config.get("group.id")
     if not isinstance(group, str) or not group:
-        raise ConfigError("group.id", group, "is needed: a parallel consumer commits to a group")
+        raise ConfigError("group.id", group, "is required: a parallel consumer commits to a group")
     if str(config.get("enable.auto.commit", "false")).lower() != "false":
-        reason = "must be false or left out: automatic commits would pass unfinished work"
+        reason = "must be false or omitted: automatic commits would pass unfinished records"
         raise ConfigError("enable.auto.commit", config["enable.auto.commit"], reason)
 
 

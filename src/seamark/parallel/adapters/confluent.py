@@ -95,7 +95,7 @@ class ConfluentPort:
         try:
             self._consumer = confluent_kafka.Consumer({**self._config, "on_commit": self._commit_ended})
         except confluent_kafka.KafkaException as error:
-            raise ConfluentError("confluent-kafka refuses the configuration", error.args[0]) from None
+            raise ConfluentError("confluent-kafka rejects the configuration", error.args[0]) from None
         self._woken = threading.Event()
         self._look_s = _SHORTEST_LOOK_S
         self._sent: deque[_Sent] = deque()
@@ -217,7 +217,7 @@ class ConfluentPort:
         try:
             log_start, _ = self._consumer.get_watermark_offsets(_theirs(partition), timeout=_COMMITTED_S)
         except confluent_kafka.KafkaException as error:
-            raise ConfluentError(f"the start of the log of {partition} could not be read", error.args[0]) from None
+            raise ConfluentError(f"the start offset of {partition} could not be read", error.args[0]) from None
         return int(log_start)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -295,7 +295,7 @@ class ConfluentPort:
         if self._sent and time.monotonic() - self._sent[0].since > _ANSWER_S:
             # Without an answer there would be no further commit.
             lost = self._sent.popleft()
-            error = SeamarkError(f"the commit was not answered within {_ANSWER_S:g} s")
+            error = SeamarkError(f"no response to the commit within {_ANSWER_S:g} s")
             self._finished.append(partial(lost.done, dict.fromkeys(lost.offsets, error)))
         while self._finished:
             self._finished.popleft()()

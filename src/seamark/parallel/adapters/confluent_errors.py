@@ -69,5 +69,5 @@ def raise_if_fatal(error: Any) -> None:
         codes.INVALID_MSG,
         codes._NOT_IMPLEMENTED,
     ):
-        raise ConfluentError("confluent-kafka cannot go on", error)
+        raise ConfluentError("confluent-kafka cannot continue", error)
     _log.warning("confluent-kafka: %s", error.str())

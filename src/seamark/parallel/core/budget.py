@@ -109,7 +109,7 @@ class Budget:
         held = self._assigned.get(partition) or self._gone.get(partition)
         if held is None or held.size < size or held.records < records:
             raise BudgetBroken(
-                f"{partition} gives back {counted(records, 'record')} of {counted(size, 'byte')} that it does not hold"
+                f"{partition} releases {counted(records, 'record')} of {counted(size, 'byte')} that it does not hold"
             )
         held.size -= size
         held.records -= records

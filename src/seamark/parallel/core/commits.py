@@ -114,9 +114,7 @@ class CommitTickets:
             return None
         error = results.get(bad[0].key)
         seconds = now - self._failing_since
-        return StopReason(
-            f"no commit was accepted for {seconds:.0f} s, the last error for {bad[0].key}: {error}", error
-        )
+        return StopReason(f"no commit was accepted for {seconds:.0f} s; last error, for {bad[0].key}: {error}", error)
 
 
 class CommitDue:

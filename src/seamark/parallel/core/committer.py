@@ -272,7 +272,7 @@ class OffsetCommitter(Generic[Key]):
 
     def _guarded(self, step: Callable[[], Result]) -> Result:
         if self._broken is not None:
-            raise InvariantViolation("the committer stopped: earlier reports contradicted each other") from self._broken
+            raise InvariantViolation("the committer stopped after contradictory reports") from self._broken
         try:
             return step()
         except BaseException as error:
@@ -299,7 +299,7 @@ class OffsetCommitter(Generic[Key]):
         before = self._assignments.get(entry.key)
         if before is not None and before.frontier.term >= entry.term:
             raise InvariantViolation(
-                f"{entry.key} was assigned in term {entry.term}, but term {before.frontier.term} had begun"
+                f"{entry.key} was assigned in term {entry.term}, but term {before.frontier.term} had already begun"
             )
         self._assignments[entry.key] = _PartitionState(entry)
 

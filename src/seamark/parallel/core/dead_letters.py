@@ -144,13 +144,11 @@ def replay(headers: Headers, *, to: str | None = None, max_replays: int = MAX_RE
     """How to put a dead letter back into the topic it came from, or into ``to``."""
     provenance = decode(headers)
     if provenance is None:
-        raise NotReplayable(
-            "the record does not say where it came from: it was not written as a dead letter by Seamark"
-        )
+        raise NotReplayable("the record has no source headers: it was not written as a dead letter by Seamark")
     if provenance.replays >= max_replays:
         raise NotReplayable(
-            f"{provenance.source} offset {provenance.offset} was put back {counted(provenance.replays, 'time')} "
-            "and failed each time"
+            f"{provenance.source} offset {provenance.offset} was replayed {counted(provenance.replays, 'time')} and "
+            "failed each time"
         )
     replays = (REPLAYS, str(provenance.replays + 1).encode())
     return Replay(to or provenance.source.topic, [*own_headers(headers), replays])
@@ -180,4 +178,4 @@ def _text_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - an error whose __str__ raises must still reach its dead letter
-        return f"(its text could not be made: {type(broken).__name__})"
+        return f"(its __str__ raised {type(broken).__name__})"

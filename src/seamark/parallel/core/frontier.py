@@ -248,11 +248,11 @@ class Frontier(Generic[Item]):
 
     def _done_before_polled(self, offset: int) -> InvariantViolation:
         return InvariantViolation(
-            f"offset {offset} is reported done, but the partition was polled only up to {self.position}"
+            f"offset {offset} is reported as done, but the partition was polled only up to {self.position}"
         )
 
     def _polled_backwards(self, offset: int) -> InvariantViolation:
         return InvariantViolation(
-            f"offset {offset} was polled in term {self.term} after the position had reached {self.position}: "
-            "going back needs a new term"
+            f"offset {offset} was polled in term {self.term} after the position had reached {self.position}: going "
+            "back requires a new term"
         )

@@ -37,9 +37,9 @@ def never_runs(function: Callable[..., Any]) -> str | None:
     tells.
     """
     if any(inspect.isasyncgenfunction(called) for called in _called(function)):
-        return "is an async generator function: calling it runs nothing; leave out its yield"
+        return "is an async generator function, so calling it runs nothing: remove the yield"
     if any(inspect.isgeneratorfunction(called) for called in _called(function)):
-        return "is a generator function: calling it runs nothing; leave out its yield"
+        return "is a generator function, so calling it runs nothing: remove the yield"
     return None
 
 
@@ -60,23 +60,26 @@ def check_answer(answer: object) -> None:
     if isinstance(answer, Coroutine):
         # Else Python would warn of it, in the middle of something else.
         answer.close()
-        raise WorkNotDone("the handler returned a coroutine that nobody awaits: declare it async def and await there")
+        raise WorkNotDone(
+            "the handler returned a coroutine, which is not awaited: make the handler async def and await it there"
+        )
     if isinstance(answer, Generator):
-        raise WorkNotDone("the handler returned a generator that nobody runs: its records are not processed by that")
+        raise WorkNotDone("the handler returned a generator, which is not run: its records were not processed")
     if isinstance(answer, AsyncGenerator):
-        raise WorkNotDone("the handler returned an async generator that nobody runs: its records are not processed")
+        raise WorkNotDone("the handler returned an async generator, which is not run: its records were not processed")
     if isinstance(answer, Awaitable):
-        raise WorkNotDone("the handler returned something to await that nobody awaits: declare it async def")
+        raise WorkNotDone("the handler returned an awaitable, which is not awaited: make the handler async def")
     if isinstance(answer, Future):
-        raise WorkNotDone("the handler returned a future that nobody waits for: wait for its result in the handler")
+        raise WorkNotDone("the handler returned a future, which is not waited for: wait for its result in the handler")
     kind = type(answer)
     if kind.__module__ == "multiprocessing.pool":
         text = (
-            f"the handler returned an object of type {kind.__name__} that nobody waits for: wait for its result there"
+            f"the handler returned an object of type {kind.__name__}, which is not waited for: wait for its "
+            "result in the handler"
         )
         raise WorkNotDone(text)
     if isinstance(answer, Iterator) and any(
         ancestor.__module__ in _LAZY and issubclass(ancestor, Iterator) for ancestor in kind.__mro__
     ):
-        text = f"the handler returned an object of type {kind.__name__} that nobody iterates over, so that its work is"
-        raise WorkNotDone(f"{text} not done: go through it in the handler, by a for loop or list(…)")
+        text = f"the handler returned an object of type {kind.__name__}, which is not iterated over, so its work is"
+        raise WorkNotDone(f"{text} not done: iterate over it in the handler, with a for loop or list(…)")

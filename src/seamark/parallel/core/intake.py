@@ -135,9 +135,9 @@ class Intake:
         dropped = self._assignments.cut_known(partition, assignment, offset)
         if dropped:
             _log.warning(
-                "The log of %s was truncated at offset %d or below: what is there now is of leader epoch %d, the "
-                "commit that this consumer started from is of epoch %d. %d offsets from there on which that commit "
-                "calls done belong to records that are gone; the records that took their places are processed.",
+                "The log of %s was truncated at offset %d or below: the records there now have leader epoch %d, "
+                "the commit that this consumer started from has epoch %d. %d offsets from there on that the commit "
+                "marks as done belong to lost records; the records that replaced them are processed.",
                 partition,
                 offset,
                 epoch,
@@ -157,8 +157,8 @@ class Intake:
         """
         term = before.term
         _log.warning(
-            "%s is read again from offset %d, below the position %d: its log was truncated, or the position was out "
-            "of its range. Records from there on are processed, whatever was done at these offsets before.",
+            "%s is read again from offset %d, below the position %d: its log was truncated, or the position was "
+            "out of range. All records from there on are processed, including offsets that were done before.",
             partition,
             position,
             before.position,

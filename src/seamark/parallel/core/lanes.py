@@ -42,7 +42,7 @@ class Lanes:
 
     def __init__(self, concurrency: int) -> None:
         if concurrency < 1:
-            raise UsageError(f"concurrency is a number above 0, not {concurrency}")
+            raise UsageError(f"concurrency must be > 0, got {concurrency}")
         self.concurrency = concurrency
         self._partitions: dict[TopicPartition, _PartitionLanes] = {}
         self._turns: deque[_PartitionLanes] = deque()

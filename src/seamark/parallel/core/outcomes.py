@@ -107,20 +107,20 @@ class RecordOutcomes:
 
     def send(self, work: InFlightRecord, topic: str, error: BaseException | None = None) -> WriteDeadLetter:
         if work in self.dead_lettering:
-            raise UsageError(f"{work.partition} offset {work.offset} is being written to a dead-letter topic already")
+            raise UsageError(f"{work.partition} offset {work.offset} is already being written to a dead-letter topic")
         if work.state is not RecordState.RUNNING:
             self._no_longer_waits(work)
             work.state = RecordState.DEAD_LETTERING
         # The copy counts as long as it is on its way.
         self.dead_lettering[work] = work.size_bytes
         self._budget.hold(work.partition, work.size_bytes, 0)
-        return WriteDeadLetter(work, topic, error or work.error or GivenUpByCall("it was given up by call"))
+        return WriteDeadLetter(work, topic, error or work.error or GivenUpByCall("given up by a call of dead_letter()"))
 
     def written(self, work: InFlightRecord, error: BaseException | None, *, is_live: bool) -> StopReason | None:
         """The dead letter is stored, or ``error`` says why not: then the record is kept and everything stops."""
         size = self.dead_lettering.pop(work, None)
         if size is None:
-            raise UsageError(f"{work!r} was not on its way to a dead-letter topic")
+            raise UsageError(f"{work!r} was not being written to a dead-letter topic")
         self._budget.give_back(work.partition, size, 0)
         if not is_live:
             if work.state is RecordState.DEAD_LETTERING:
@@ -170,7 +170,7 @@ class RecordOutcomes:
             raise UsageError(f"{partition} offset {offset} is not in flight here")
         if work.offsets is not None:
             # Also one row alone: when its call fails it is replaced by a record, which a copy under way would miss.
-            raise UsageError(f"{partition} offset {offset} runs in columns with {work.count - 1} others")
+            raise UsageError(f"{partition} offset {offset} runs in one Arrow batch with {work.count - 1} others")
         if work.state not in (RecordState.RUNNING, RecordState.RETRYING, RecordState.PARKED):
             raise UsageError(f"{partition} offset {offset} cannot be given up: it is {work.state.value}")
         return work
@@ -283,7 +283,7 @@ def give_up(work: InFlightRecord, error: BaseException, then: Then, parked_count
     if isinstance(then, Park):
         if parked_count < then.records:
             return ParkRecord()
-        return StopConsumer(f"{counted(parked_count, 'record')} parked already, and {_failed(work, error)}")
+        return StopConsumer(f"{counted(parked_count, 'record')} already parked, and {_failed(work, error)}")
     return StopConsumer(_failed(work, error))
 
 

@@ -76,8 +76,8 @@ class SetAside(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.partition} is not read beyond offset {self.offset}: {self.reason}; other partitions go on. To get "
-            f"past the batch, stop the group, commit offset {self.next_offset} for it (seamark groups reset), and "
+            f"{self.partition} is not read beyond offset {self.offset}: {self.reason}; other partitions continue. To "
+            f"skip the batch, stop the group, commit offset {self.next_offset} for it (seamark groups reset), and "
             "start again"
         )
 

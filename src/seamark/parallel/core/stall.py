@@ -49,7 +49,7 @@ class Stall(NamedTuple):
         shown = key if len(key) <= _SHOWN_KEY else key[:_SHOWN_KEY] + "…"
         last = f", last error {self.error}" if self.error else ""
         return readable(
-            f"{self.partition} is held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
+            f"{self.partition} has been held at offset {self.offset} (key {shown}) for {self.age:.1f} s: "
             f"{self.state.value}, attempts {self.attempts}{last}; {counted(self.waiting, 'offset')} behind it"
         )
 

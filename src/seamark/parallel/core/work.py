@@ -27,7 +27,7 @@ class RecordState(enum.Enum):
     WAITING = "waiting"
     RUNNING = "running"
     RETRYING = "waiting for a retry"
-    DEAD_LETTERING = "on its way to the dead-letter topic"
+    DEAD_LETTERING = "being written to the dead-letter topic"
     PARKED = "parked"
     OVER = "over"
 

@@ -40,7 +40,7 @@ def complaints(status: Status, *, max_stall: float, max_commit_failing: float) -
     reasons += [str(held) for held in status.holding if held.stall.age > max_stall]
     if status.commits.failing_for > max_commit_failing:
         error = status.commits.last_error
-        reasons.append(f"no commit was accepted for {status.commits.failing_for:.0f} s, the last error: {error}")
+        reasons.append(f"no commit was accepted for {status.commits.failing_for:.0f} s; last error: {error}")
     return reasons
 
 
@@ -94,7 +94,7 @@ class HealthServer:
     def address(self) -> str:
         """Host and port, once started."""
         if self._pages is None:
-            raise SeamarkError("the health endpoint is not started")
+            raise SeamarkError("the health server is not started")
         return self._pages.address
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class HealthServer:
 
     def _page(self, path: str) -> Page:
         if path not in ("/healthz", "/readyz", "/metrics"):
-            return Page("there are /healthz, /readyz and /metrics\n", HTTPStatus.NOT_FOUND)
+            return Page("not found; the pages are /healthz, /readyz and /metrics\n", HTTPStatus.NOT_FOUND)
         try:
             status = self._consumer.blocking_status()
         except SeamarkError as error:

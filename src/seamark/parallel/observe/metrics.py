@@ -14,17 +14,17 @@ from seamark.prometheus_text import Family
 _PREFIX = "seamark_parallel_"
 
 _COUNTERS = {
-    "polled": "Records that were polled.",
-    "done": "Records whose handler was through with them.",
-    "failed": "Handler calls that failed, whatever became of their records.",
-    "retried": "Records that were put back for another attempt.",
-    "skipped": "Records that were left out.",
-    "dead_lettered": "Records that were written to a dead-letter topic.",
-    "spared": "Records not run again because an earlier commit said that they were done.",
-    "late": "Records that ended after their partition had gone; they count no more.",
-    "lost": "Records that at most once had committed and that were dropped with their partition, not done.",
-    "unowned": "Records polled of a partition that was not ours or was going; they were left alone.",
-    "foreign_metadata": "Commits found with metadata of another tool, which was left alone.",
+    "polled": "Records polled.",
+    "done": "Records processed by their handler.",
+    "failed": "Handler calls that failed, including those that were retried.",
+    "retried": "Retries of records.",
+    "skipped": "Records skipped.",
+    "dead_lettered": "Records written to a dead-letter topic.",
+    "spared": "Records not run again because an earlier commit marked them as done.",
+    "late": "Records that finished after their partition was revoked; their results are ignored.",
+    "lost": "Records committed with at most once, then dropped with a revoked partition without being processed.",
+    "unowned": "Records ignored because their partition was not assigned or was being revoked.",
+    "foreign_metadata": "Commits found with metadata of another tool, which was ignored.",
 }
 
 
@@ -42,32 +42,32 @@ def _counters(status: Status) -> Iterator[str]:
 def _gauges(status: Status) -> Iterator[str]:
     group = {"group": status.group}
     states = [({**group, "state": state.value}, int(state is status.state)) for state in State]
-    yield _family("state", "gauge", "1 for the state that the consumer is in.", states)
+    yield _family("state", "gauge", "1 for the current state of the consumer.", states)
     for name, meaning, value in (
-        ("in_flight_records", "Records that were polled and are not over.", status.in_flight),
-        ("running_calls", "Handler calls under way.", status.running),
-        ("waiting_records", "Records whose turn has not come.", status.waiting),
-        ("retrying_records", "Records that wait for their next attempt.", status.retrying),
-        ("parked_records", "Records that wait for somebody to decide about them.", len(status.parked)),
-        ("held_bytes", "Memory that held records are counted with.", status.held_bytes),
-        ("buffer_bytes", "The limit of held_bytes, above which fetching is paused.", status.buffer_bytes),
-        ("uptime_seconds", "Seconds since the start.", round(status.uptime, 3)),
-        ("assigned_partitions", "Partitions that are ours.", len(status.partitions)),
+        ("in_flight_records", "Records polled and not finished.", status.in_flight),
+        ("running_calls", "Handler calls in progress.", status.running),
+        ("waiting_records", "Records waiting for a handler.", status.waiting),
+        ("retrying_records", "Records waiting for their next attempt.", status.retrying),
+        ("parked_records", "Records parked until skip(), dead_letter() or a restart.", len(status.parked)),
+        ("held_bytes", "Bytes of all records held in memory.", status.held_bytes),
+        ("buffer_bytes", "Limit on held_bytes; fetching is paused when it is reached.", status.buffer_bytes),
+        ("uptime_seconds", "Seconds since the consumer was started.", round(status.uptime, 3)),
+        ("assigned_partitions", "Partitions assigned to this consumer.", len(status.partitions)),
     ):
         yield _family(name, "gauge", meaning, [(group, value)])
 
 
 def _partitions(status: Status) -> Iterator[str]:
     for name, meaning, samples in (
-        ("position", "The next offset to be polled.", _known(status, lambda partition: partition.position)),
-        ("frontier", "The first offset that is not safely done.", _known(status, lambda partition: partition.frontier)),
-        ("committed", "The offset that the group has.", _known(status, lambda partition: partition.committed)),
-        ("log_end", "Where the log ended when it was last read.", _known(status, lambda partition: partition.log_end)),
-        ("lag_records", "Offsets between what is safely done and the end of the log.", _known(status, lag_of)),
+        ("position", "Next offset to poll.", _known(status, lambda partition: partition.position)),
+        ("frontier", "First offset that is not safely done.", _known(status, lambda partition: partition.frontier)),
+        ("committed", "Committed offset of the group.", _known(status, lambda partition: partition.committed)),
+        ("log_end", "End of the log when it was last fetched.", _known(status, lambda partition: partition.log_end)),
+        ("lag_records", "Offsets between the frontier and the end of the log.", _known(status, lag_of)),
         ("partition_in_flight", "Records in flight.", _known(status, lambda partition: partition.in_flight)),
         (
             "partition_paused",
-            "1 while fetching waits for room.",
+            "1 while fetching is paused because the buffer is full.",
             _known(status, lambda partition: int(partition.is_paused)),
         ),
     ):
@@ -87,11 +87,15 @@ def _commits(status: Status) -> Iterator[str]:
         ({**group, "answer": "accepted"}, commits.accepted),
         ({**group, "answer": "refused"}, commits.refused),
     ]
-    yield _family("commits_total", "counter", "Partitions in commits, by the answer.", answers)
+    yield _family("commits_total", "counter", "Partitions in commits, by result.", answers)
     for name, meaning, value in (
-        ("commit_seconds", "How long the last commit took.", commits.last_seconds),
-        ("commit_failing_seconds", "Seconds since commits have failed; 0 while they succeed.", commits.failing_for),
-        ("commit_metadata_length", "Characters that the done-ahead map may take.", commits.metadata_length),
+        ("commit_seconds", "Duration of the last commit.", commits.last_seconds),
+        (
+            "commit_failing_seconds",
+            "Seconds for which commits have been failing; 0 while they succeed.",
+            commits.failing_for,
+        ),
+        ("commit_metadata_length", "Maximum number of characters of the done-ahead map.", commits.metadata_length),
     ):
         yield _family(name, "gauge", meaning, [(group, value)])
 
@@ -108,17 +112,17 @@ def _stalls(status: Status) -> Iterator[str]:
         labels = _labels(status, held.stall.partition.topic, held.stall.partition.partition)
         ages.append((labels, round(held.stall.age, 3)))
         offsets.append((labels, held.stall.offset))
-    yield _family("stall_seconds", "gauge", "How long the record at the frontier has held it back.", ages)
+    yield _family("stall_seconds", "gauge", "Seconds for which the record at the frontier has held it back.", ages)
     yield _family("stall_offset", "gauge", "Offset of the record at the frontier.", offsets)
 
 
 def _set_aside(status: Status) -> Iterator[str]:
-    meaning = "Partitions that are not read on, because their next batch cannot be read."
+    meaning = "Partitions set aside because their next batch cannot be read."
     yield _family("set_aside_partitions", "gauge", meaning, [({"group": status.group}, len(status.set_aside))])
     offsets = [
         (_labels(status, aside.partition.topic, aside.partition.partition), aside.offset) for aside in status.set_aside
     ]
-    yield _family("set_aside_offset", "gauge", "Where the batch begins that cannot be read.", offsets)
+    yield _family("set_aside_offset", "gauge", "Offset of the batch that cannot be read.", offsets)
 
 
 def _known(status: Status, figure: Callable[[PartitionStatus], int]) -> list[tuple[dict[str, object], float]]:

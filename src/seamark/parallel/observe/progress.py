@@ -50,7 +50,7 @@ def progress_text(status: Status, records_per_second: float) -> str:
     if status.set_aside:
         parts.append(f"{len(status.set_aside)} set aside")
     if status.commits.failing_for:
-        parts.append(f"commits fail for {status.commits.failing_for:.0f} s")
+        parts.append(f"commits failing for {status.commits.failing_for:.0f} s")
     state = "" if status.state is State.RUNNING else f" ({status.state.value})"
     return readable(f"{status.group}{state}: {', '.join(parts)}")
 

@@ -60,7 +60,7 @@ class StallStatus:
     stands_at: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.stall}; its handler stands at {self.stands_at}" if self.stands_at else str(self.stall)
+        return f"{self.stall}; its handler is at {self.stands_at}" if self.stands_at else str(self.stall)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,10 @@ class Summary:
         done, polled = self.tally.get("done", 0), self.tally.get("polled", 0)
         told = [f"{done} of {counted(polled, 'record')} done in {self.seconds:.1f} s, {self.unfinished} unfinished"]
         if self.lost:
-            told.append(f"{self.lost} committed and not done, which at most once does not run again")
+            told.append(f"{self.lost} committed but not processed, which at most once does not repeat")
         if self.not_committed:
             told.append(f"not committed: {self._not_committed()} (last error: {self.commit_error})")
-        told.append("stopped as asked" if self.reason is None else f"ended: {self.reason}")
+        told.append("stopped on request" if self.reason is None else f"ended: {self.reason}")
         return readable("; ".join(told))
 
     def _not_committed(self) -> str:

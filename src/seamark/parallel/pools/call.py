@@ -38,7 +38,7 @@ class UnreadableRecord(SeamarkError):
 def check_handler(handler: Handler) -> None:
     """ConfigError for what cannot be a handler."""
     if not callable(handler):
-        raise ConfigError("handler", handler, "cannot be called")
+        raise ConfigError("handler", handler, "is not callable")
     reason = never_runs(handler)
     if reason is not None:
         raise ConfigError("handler", handler, reason)
@@ -48,7 +48,7 @@ def where_to_run(handler: Handler, run_in: str) -> Literal["threads", "loop", "p
     """Settles ``run_in="auto"``, and refuses what cannot be."""
     check_handler(handler)
     if run_in not in RUN_IN:
-        raise ConfigError("run_in", run_in, f"is not one of {', '.join(RUN_IN)}")
+        raise ConfigError("run_in", run_in, f"must be one of {', '.join(RUN_IN)}")
     if is_async(handler):
         if run_in in ("threads", "processes"):
             raise ConfigError("run_in", run_in, "is not supported for an async handler, which runs on an event loop")
@@ -124,7 +124,9 @@ class Argument:
 
 
 def _check_deserializer(option: str, deserializer: Deserializer) -> None:
-    reason = "is async: a deserializer returns the value itself" if is_async(deserializer) else never_runs(deserializer)
+    reason = (
+        "is async: a deserializer must return the value itself" if is_async(deserializer) else never_runs(deserializer)
+    )
     if reason is not None:
         raise ConfigError(option, deserializer, reason)
 

@@ -38,7 +38,7 @@ def packed(error: BaseException) -> bytes:
     with contextlib.suppress(BaseException):
         pickled = pickle.dumps(error)
     if len(pickled) > MOST_PICKLED_BYTES:
-        text += f" (of the error itself only the text is kept: pickled it has {len(pickled)} bytes)"
+        text += f" (only the text of the error is kept: pickled it has {len(pickled)} bytes)"
         pickled = b""
     content = f"{text.replace(_END, '?')}{_END}{stack}".encode(errors="backslashreplace")
     return _TEXT_LENGTH.pack(len(content)) + content + pickled
@@ -60,7 +60,7 @@ def unpacked(content: bytes) -> BaseException:
 
 
 def _with_stack(error: BaseException, stack: str) -> BaseException:
-    error.add_note(f"In the handler's process:\n{stack}")
+    error.add_note(f"In the handler process:\n{stack}")
     return error
 
 
@@ -69,7 +69,7 @@ def tellable(error: BaseException) -> BaseException:
     try:
         str(error)
     except BaseException:  # noqa: BLE001 - the error's own method
-        told = UntellableError(f"{type(error).__name__}, whose text cannot be had: its __str__ raises")
+        told = UntellableError(f"{type(error).__name__}, whose text is unavailable: its __str__ raised an error")
         told.__cause__ = error
         return told
     return error
@@ -79,7 +79,7 @@ def _told(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001 - the error's own method
-        return f"{type(error).__name__}, whose text cannot be had: its __str__ raises"
+        return f"{type(error).__name__}, whose text is unavailable: its __str__ raised an error"
 
 
 def _stack_of(error: BaseException) -> str:
@@ -93,4 +93,4 @@ def _shortened(text: str) -> str:
     if len(text) <= _MOST_TEXT:
         return text
     half = _MOST_TEXT // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters omitted …\n{text[-half:]}"

@@ -220,7 +220,7 @@ class LoopPool(LoopWorkers):
         except BaseException:  # SystemExit in a task that a handler started ends the loop
             if self._loop.is_closed():
                 raise
-            _log.exception("A task that a handler started raised out of the event loop; the loop continues.")
+            _log.exception("A task started by a handler raised an error out of the event loop; the loop continues.")
         else:
             if not self._is_stopping:
                 _log.warning("A handler stopped the event loop that handlers run on; the loop continues.")

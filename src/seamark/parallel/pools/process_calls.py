@@ -47,7 +47,7 @@ class HandlerProcessDied(SeamarkError):
     """The process that ran the handler ended in the middle of a call."""
 
     def __init__(self, exit_code: int | None) -> None:
-        super().__init__(f"the handler's process {how_it_ended(exit_code)} while it ran this call")
+        super().__init__(f"the handler process {how_it_ended(exit_code)} during this call")
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[type[HandlerProcessDied], tuple[int | None]]:
@@ -58,7 +58,7 @@ class HandlerErrorLost(SeamarkError):
     """The handler raised an error, and its process ended before it could tell which."""
 
     def __init__(self, exit_code: int | None) -> None:
-        super().__init__(f"the handler raised an error that was lost when its process {how_it_ended(exit_code)}")
+        super().__init__(f"the handler raised an error, which was lost because its process {how_it_ended(exit_code)}")
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[type[HandlerErrorLost], tuple[int | None]]:
@@ -67,17 +67,17 @@ class HandlerErrorLost(SeamarkError):
 
 def how_it_ended(exit_code: int | None) -> str:
     if exit_code is None:
-        return "ended (its exit code is not known: other code of the program waited for it)"
+        return "exited (exit code unknown: other code of the program has collected it)"
     if exit_code == CUT_OFF:
-        return "was ended because the handler closed the pipe to the consumer, or wrote to it or read from it"
+        return "was killed because the handler used or closed the pipe to the consumer"
     if exit_code >= 0:
-        return f"ended with exit code {exit_code}"
+        return f"exited with code {exit_code}"
     if exit_code == -signal.SIGKILL:
-        return "was ended by SIGKILL (the system sends it when memory runs out)"
+        return "was killed by SIGKILL (the kernel sends it when memory runs out)"
     try:
-        return f"was ended by {signal.Signals(-exit_code).name}"
+        return f"was killed by {signal.Signals(-exit_code).name}"
     except ValueError:
-        return f"was ended by signal {-exit_code}"
+        return f"was killed by signal {-exit_code}"
 
 
 class Ending(NamedTuple):
@@ -148,10 +148,10 @@ class OwnerSide:
     def answered(self, answer: bytes) -> list[Ending]:
         """Which calls ended, and how. BrokenFrame for an answer that the process cannot have given."""
         if len(answer) < _ANSWER.size:
-            raise BrokenFrame(f"an answer of a handler process has {len(answer)} bytes")
+            raise BrokenFrame(f"a response of a handler process has an invalid length of {len(answer)} bytes")
         (ended,) = _ANSWER.unpack_from(answer)
         if not 1 <= ended <= len(self.held):
-            raise BrokenFrame(f"a handler process answered for {ended} calls and held {len(self.held)}")
+            raise BrokenFrame(f"a handler process reported {ended} calls, but had {len(self.held)}")
         endings = [Ending(self.held.popleft(), None) for _ in range(ended)]
         self._place = (self._place + ended) % MOST_CALLS
         if len(answer) > _ANSWER.size:

@@ -17,7 +17,7 @@ from seamark.errors import SeamarkError
 _HEADER = struct.Struct("!QI")
 _CHECKSUM = struct.Struct("!I")
 _HEADER_BYTES = _HEADER.size + _CHECKSUM.size
-_FOREIGN = "other code wrote to the pipe of a handler process, or read from it"
+_FOREIGN = "other code has used the pipe of a handler process"
 
 
 class BrokenFrame(SeamarkError):

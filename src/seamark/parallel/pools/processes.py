@@ -50,7 +50,7 @@ def pickled_handler(handler: Handler, argument: Argument) -> bytes:
     try:
         return pickle.dumps((handler, argument))
     except Exception as error:
-        reason = f"cannot be sent to a process, define it at the top of a module: {error}"
+        reason = f"cannot be pickled for another process; define it at the top level of a module: {error}"
         raise ConfigError("handler", handler, reason) from error
 
 
@@ -223,7 +223,7 @@ class ProcessPool:
             was_asked = not failed and child.exit_code in (0, TOLD_TO_END, -signal.SIGTERM)
             _log.log(
                 logging.INFO if was_asked else logging.WARNING,
-                "Handler process %s %s and is replaced: %d calls failed with it, %d not yet begun run elsewhere.",
+                "Handler process %s %s and is replaced: %d calls failed, %d that had not begun run in other processes.",
                 child.pid,
                 how_it_ended(child.exit_code),
                 failed,

@@ -112,7 +112,7 @@ class ThreadPool:
             try:
                 self._work(parked)
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: calls would wait for it
-                _log.exception("An error was thrown into a handler's thread from outside; the thread continues.")
+                _log.exception("An exception was raised in a handler thread from outside; the thread continues.")
                 call = self._running.pop(threading.get_ident(), None)
                 if call is not None:
                     self._mailbox.failed.append((call, tellable(error)))

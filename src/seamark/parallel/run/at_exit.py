@@ -85,4 +85,4 @@ def _end_all() -> None:
             end(consumer)
     except KeyboardInterrupt:
         # Raised further, it would keep others from their own work at the end of the program.
-        _log.warning("The end of the program was interrupted: its parallel consumers are not drained.")
+        _log.warning("The exit of the program was interrupted: parallel consumers are not drained.")

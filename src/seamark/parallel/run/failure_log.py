@@ -18,12 +18,12 @@ _log = readable_logger("seamark.parallel")
 INTERVAL_S = 10.0
 
 _OUTCOMES = {
-    RecordState.RETRYING: "it is tried again",
+    RecordState.RETRYING: "it is retried",
     RecordState.DEAD_LETTERING: "it is written to the dead-letter topic",
     RecordState.PARKED: "it is parked",
     RecordState.OVER: "it is skipped",
-    RecordState.WAITING: "its records are run one by one",
-    RecordState.RUNNING: "its partition has gone, so the next owner runs it",
+    RecordState.WAITING: "its records run one by one",
+    RecordState.RUNNING: "its partition was revoked, so its next owner runs it",
 }
 # Of a batch, each of whose records has come to this.
 _OUTCOMES_OF_MANY = {
@@ -31,9 +31,9 @@ _OUTCOMES_OF_MANY = {
     RecordState.DEAD_LETTERING: "they are written to the dead-letter topic",
     RecordState.PARKED: "they are parked",
     RecordState.OVER: "they are skipped",
-    RecordState.RUNNING: "their partition has gone, so the next owner runs them",
+    RecordState.RUNNING: "their partition was revoked, so its next owner runs them",
 }
-_COMMITTED_BEFORE = "committed before it ran and its partition has gone, so it is lost"
+_COMMITTED_BEFORE = "it was committed before it ran and its partition was revoked, so it is lost"
 _AFTER_A_RESTART = "it is not committed and runs again after a restart"
 
 
@@ -112,7 +112,7 @@ class FailureLog:
     def _tell(self, key: tuple[str, type[BaseException]], kind: _Kind) -> None:
         if kind.count:
             outcome, error = key
-            _log.warning("%d more with %s; %s. The last: %s", kind.count, error.__name__, outcome, kind.last)
+            _log.warning("%d more failed with %s; %s. Last: %s", kind.count, error.__name__, outcome, kind.last)
 
 
 def _place(work: InFlightRecord) -> str:

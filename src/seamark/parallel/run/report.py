@@ -102,7 +102,7 @@ def summary_of(runtime: Reported) -> Summary:
         for partition, commit in engine.tickets.refused_last.items()
         if partition in partitions and partitions[partition].term == commit.term
     }
-    errors = [str(commit.error or "the answer does not mention it") for commit in refused.values()]
+    errors = [str(commit.error or "missing in the response") for commit in refused.values()]
     return Summary(
         runtime.reason,
         engine.counters.as_dict(),

@@ -165,7 +165,7 @@ class Runtime:
             self._trouble_since = now
         is_passing = getattr(error, "is_retriable", False) and not getattr(error, "causes", None)
         if is_passing and now - self._trouble_since < GIVE_UP_AFTER_S:
-            self._poll_troubles.failed("Polling failed and is tried again", error, now)
+            self._poll_troubles.failed("Polling failed, retrying", error, now)
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
         self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
@@ -341,11 +341,11 @@ class CommitObserver:
         outcomes: dict[int, tuple[BaseException | None, dict[TopicPartition, int]]] = {}
         for partition, to_commit in offsets.items():
             # A partition that the answer does not mention was refused.
-            error = results[partition] if partition in results else LookupError("the answer does not mention it")
+            error = results[partition] if partition in results else LookupError("missing in the response")
             outcomes.setdefault(id(error), (error, {}))[1][partition] = to_commit.offset
         for error, committed in outcomes.values():
             if error is not None:
-                self._refusals.failed(f"A commit of {counted(len(committed), 'partition')} was refused", error, now)
+                self._refusals.failed(f"A commit of {counted(len(committed), 'partition')} was rejected", error, now)
             self._tell(committed, error)
         if all(error is None for error, _ in outcomes.values()):
             self._refusals.succeeded()

@@ -185,7 +185,7 @@ class Invariants:
             ledger.grant(reply.member_id, command.instance_id, reply.generation, command.session_timeout_ms, now_ms)
             ledger.agree(reply.generation, reply.protocol_name)
             if reply.members and reply.leader != reply.member_id:
-                raise InvariantViolated("only the leader is told the members", f"{reply}")
+                raise InvariantViolated("only the leader receives the list of members", f"{reply}")
             return
         for member_id in (command.member_id, ledger.holders.get(command.instance_id or "", "")):
             if member_id in ledger.alive_ms:
@@ -200,7 +200,9 @@ class Invariants:
         if reply.error is not _NONE:
             return
         if not any(_assigns(stored, command, reply) for stored in self.books[self.home(group_id)].values((group_id,))):
-            raise _early("SyncGroup", f"{member_id} is told what is not stored in generation {command.generation}")
+            raise _early(
+                "SyncGroup", f"{member_id} receives an assignment that is not stored in generation {command.generation}"
+            )
         ledger.own(ledger.instances.get(member_id, member_id), command.generation, self.assigned(reply.assignment))
 
     def assigned(self, assignment: bytes) -> list[tuple[str, int]]:

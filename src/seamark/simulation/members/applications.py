@@ -186,7 +186,7 @@ class Application:
         may_beat = membership.is_heartbeat_enabled and membership.is_coordinator_known
         if late_ms > _MOMENT_MS and may_beat and not has_stood_still:
             raise InvariantViolated(
-                "who stays away longer than max.poll.interval.ms leaves the group",
+                "a member that does not poll for max.poll.interval.ms leaves the group",
                 f"{self.name} is {late_ms} ms late and still a member",
             )
 

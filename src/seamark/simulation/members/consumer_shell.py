@@ -179,7 +179,7 @@ class ConsumerShell:
             self.after_event()
 
         if node is None:
-            failed(ConnectionFailed(self._group_id, "the broker is not known any more"))
+            failed(ConnectionFailed(self._group_id, "the broker is no longer in the metadata"))
             return
         exchange = Exchange(request, response_of(request), timeout_ms, answered, failed)
         self.links.link(node, for_group=for_group).send(exchange)

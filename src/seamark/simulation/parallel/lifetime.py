@@ -158,7 +158,7 @@ class ParallelLifetime:
         deadline_ms = self._loop.now_ms + _PATIENCE_MS
         while (reason := self._unsettled()) is not None:
             if self._loop.now_ms > deadline_ms:
-                raise InvariantViolated("everything comes to its end", reason)
+                raise InvariantViolated("all work finishes", reason)
             self._loop.run_until(self._loop.now_ms + _CALM_STEP_MS)
             # A hang that was drawn on the last moment, and parked records, wait for somebody.
             self._accidents.end_all()

@@ -369,8 +369,8 @@ class SimulatedMember:
                 self._stopped(reason)
 
     def _stopped(self, reason: str | None) -> None:
-        if reason is not None and reason.startswith("the committer cannot go on"):
-            raise InvariantViolated("the committer is never told what cannot be", reason)
+        if reason is not None and reason.startswith("the committer cannot continue"):
+            raise InvariantViolated("the committer never receives contradictory reports", reason)
         self.world.events.append((self.world.loop.now_ms, "stopped", self.name, reason or "as asked"))
         owned = list(self.assignments)
 

@@ -68,7 +68,9 @@ class SimulatedProcesses:
         call, error = ending
         self._settle(call)
         if error is None and id(call) not in self.returned:
-            raise InvariantViolated("what failed is never taken for done", f"{call} was reported done, it is not")
+            raise InvariantViolated(
+                "a failed call is never reported as done", f"{call} was reported as done, but failed"
+            )
         self._around.report(ending)
 
     def replace(self, process: _Process, not_begun: Sequence[StartCall]) -> None:
@@ -76,7 +78,9 @@ class SimulatedProcesses:
         for call in not_begun:
             self._settle(call)
             if id(call) in self.entered:
-                raise InvariantViolated("only what no handler has seen runs elsewhere", f"{call} was begun before")
+                raise InvariantViolated(
+                    "only calls that were not begun run in another process", f"{call} was begun before"
+                )
         self._waiting.extendleft(reversed(not_begun))
         self._processes[self._processes.index(process)] = _Process(self, self._around)
         self._around.loop.call_later(1 + int(self._around.rng.random() * 300), self.look)

@@ -161,7 +161,7 @@ class Truth:
             if is_same_lane and not self._is_settled(before) and (partition, before.offset) not in within:
                 raise InvariantViolated(
                     "a key's records run in their order",
-                    f"{partition} offset {record.offset} was started, {before.offset} of the same key is not over",
+                    f"{partition} offset {record.offset} was started, {before.offset} of the same key is not finished",
                 )
 
     def _was_tried(self, partition: TopicPartition, offset: int) -> bool:
@@ -175,11 +175,11 @@ class Truth:
     def _check_once(self, partition: TopicPartition, record: SimulatedRecord) -> None:
         if self.highest_committed.get(partition, -1) <= record.offset:
             raise InvariantViolated(
-                "at most once nothing runs before its commit", f"{partition} offset {record.offset} was started"
+                "at most once: nothing runs before its commit", f"{partition} offset {record.offset} was started"
             )
         if self.runs[record] > 1 and record not in self.may_run_again:
             raise InvariantViolated(
-                "at most once nothing runs twice", f"{partition} offset {record.offset} was started again"
+                "at most once: nothing runs twice", f"{partition} offset {record.offset} was started again"
             )
 
     # When a commit is made, and when the group takes it.
@@ -200,7 +200,7 @@ class Truth:
         first = next(iter(assignment.unfinished), offset)
         if offset > first:
             raise InvariantViolated(
-                "a commit never passes unfinished work", f"{partition}: {offset} was decided, {first} is not over"
+                "a commit never passes unfinished work", f"{partition}: {offset} was decided, {first} is not finished"
             )
         if self.settings.delivery == "whole_batch":
             if metadata or (offset not in assignment.poll_ends and offset != assignment.first):
@@ -216,21 +216,22 @@ class Truth:
             raise InvariantViolated("metadata keeps to its limit", f"{partition}: {len(metadata)} of {limit}")
         for each in assignment.unfinished:
             if each in said:
-                raise InvariantViolated("the map says done only of what is", f"{partition} offset {each}")
+                raise InvariantViolated("the map marks only finished records as done", f"{partition} offset {each}")
         if len(metadata) + _MAP_MARGIN >= limit:
             return
         missing = [each for each in assignment.ended if each > offset and each not in said]
         missing += [each for each in assignment.known if each > offset and each not in said]
         if missing:
             raise InvariantViolated(
-                "the map leaves nothing out that has room", f"{partition}: {min(missing)} is missing in {said}"
+                "the map omits nothing that fits", f"{partition}: {min(missing)} is missing in {said}"
             )
 
     def accepted(self, partition: TopicPartition, to_commit: ToCommit, assignment: StayTruth) -> None:
         offset, metadata, epoch = to_commit
         if offset < assignment.accepted:
             raise InvariantViolated(
-                "within an assignment commits only go up", f"{partition}: {offset} after {assignment.accepted}"
+                "within an assignment, committed offsets only increase",
+                f"{partition}: {offset} after {assignment.accepted}",
             )
         assignment.accepted = offset
         self.highest_committed[partition] = max(offset, self.highest_committed.get(partition, -1))
@@ -242,7 +243,7 @@ class Truth:
         for record in log.below(log.still_there(offset, epoch)):
             if not self._is_settled(record):
                 raise InvariantViolated(
-                    "no record is lost", f"{partition}: {offset} is committed, {record.offset} is not over"
+                    "no record is lost", f"{partition}: {offset} is committed, {record.offset} is not finished"
                 )
         for each in decode(metadata, offset) or ():
             found = log.find(each)

@@ -51,7 +51,7 @@ def unsettled_group(broker: SimulatedBroker, group_id: str, running: Sequence[Me
     group = broker.coordinator.shard(broker.coordinator.partition_for(group_id)).groups.get(group_id)
     inside = [member for member in running if not member.is_turned_away]
     if len(inside) < min(limit, len(running)):
-        return "members are turned away although there is room"
+        return "members are rejected although the group is not full"
     if not inside:
         return None if group is None or group.state is State.EMPTY else f"it has no members and is {group.state.value}"
     if group is None:
@@ -81,7 +81,7 @@ def check_leftovers(
 ) -> None:
     """Nothing waits, and memory holds what groups, members and keys need."""
     for request in invariants.outstanding:
-        raise InvariantViolated("every request is answered exactly once", f"nobody answers {request.command}")
+        raise InvariantViolated("every request is answered exactly once", f"no response to {request.command}")
     known = {*groups, "simple"}
     live: dict[str, Group] = {}
     for number, shard in broker.coordinator.shards.items():
@@ -90,7 +90,7 @@ def check_leftovers(
         live.update(shard.groups)
     for group_id, group in live.items():
         if group_id not in known:
-            raise _left(f"a group nobody made: {group_id}")
+            raise _left(f"an unknown group: {group_id}")
         if group.is_being_removed or group.waiting_joins:
             raise _left(f"group {group_id} is stuck: {group.is_being_removed} {group.waiting_joins}")
         for member in group.members.values():

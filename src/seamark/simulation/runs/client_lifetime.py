@@ -224,7 +224,8 @@ class ClientLifetime:
                 self._remind_ms = self._loop.now_ms + 4000
             if self._loop.now_ms > deadline_ms:
                 raise InvariantViolated(
-                    "after the faults a group settles, owns and drains everything", reason or "too little happens"
+                    "after the faults a group settles, owns and drains everything",
+                    reason or "nothing more is scheduled",
                 )
 
     def _unsettled(self) -> str | None:
@@ -306,10 +307,10 @@ class ClientLifetime:
         self._loop.run_until(self._loop.now_ms + longest_ms + 1000)
         after = {each.name: each.generation for each in self.members if each.is_running}
         if after != before:
-            raise InvariantViolated("a group that is left alone stays as it is", f"{before} has become {after}")
+            raise InvariantViolated("a group without faults stays unchanged", f"{before} has become {after}")
         reason = self._unsettled()
         if reason is not None:
-            raise InvariantViolated("a group that is left alone stays as it is", reason)
+            raise InvariantViolated("a group without faults stays unchanged", reason)
 
     def _end(self) -> None:
         for member in self.members:

@@ -226,7 +226,7 @@ class Lifetime:
             if reason is None and self._has_seen_enough():
                 return
             if self._loop.now_ms > deadline_ms:
-                raise InvariantViolated("a group becomes stable again", reason or "it has nothing left to do")
+                raise InvariantViolated("a group becomes stable again", reason or "nothing more is scheduled")
 
     def _has_seen_enough(self) -> bool:
         """Everything is calm: has the lifetime had its share? If not, add to it."""

@@ -148,8 +148,9 @@ class Deliveries:
             acknowledged = self.of(group_id, partition).acknowledged
             if acknowledged < offset and self.is_exact:
                 raise InvariantViolated(
-                    "a commit that is told to be stored is stored",
-                    f"{name} is told {offset} of {partition}, the coordinator acknowledged {acknowledged}",
+                    "a commit that is reported as stored is stored",
+                    f"{name} is given {offset} of {partition} as stored, but the coordinator acknowledged "
+                    f"{acknowledged}",
                 )
 
     def check_start(self, group_id: str, name: str, partition: TopicPartition, offset: int, end: int) -> None:
@@ -217,13 +218,13 @@ class ListenerOrder:
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         again = self.held.intersection(partitions)
         if again:
-            raise self._wrong(f"is assigned {sorted(map(str, again))} which it has")
+            raise self._wrong(f"is assigned {sorted(map(str, again))} which it already owns")
         self.held.update(partitions)
 
     def gone(self, partitions: Iterable[TopicPartition]) -> None:
         strange = set(partitions) - self.held
         if strange:
-            raise self._wrong(f"gives up {sorted(map(str, strange))} which it has not")
+            raise self._wrong(f"gives up {sorted(map(str, strange))} which it does not own")
         self.held.difference_update(partitions)
         for partition in partitions:
             self._next.pop(partition, None)
@@ -231,7 +232,7 @@ class ListenerOrder:
     def given(self, partition: TopicPartition, offset: int) -> None:
         """Poll has given this record."""
         if partition not in self.held:
-            raise self._wrong(f"is given {offset} of {partition} which it has not")
+            raise self._wrong(f"is given {offset} of {partition} which it does not own")
         expected = self._next.get(partition, offset)
         if offset != expected:
             raise InvariantViolated(
@@ -247,9 +248,9 @@ class ListenerOrder:
         if number != self._reported + 1:
             raise InvariantViolated(
                 "callbacks come in the order of their commits",
-                f"{self.name} hears of commit {number} after commit {self._reported}",
+                f"{self.name} gets the callback of commit {number} after that of commit {self._reported}",
             )
         self._reported = number
 
     def _wrong(self, what: str) -> InvariantViolated:
-        return InvariantViolated("a listener hears of every change of ownership", f"{self.name} {what}")
+        return InvariantViolated("a listener is called for every change of ownership", f"{self.name} {what}")

@@ -56,5 +56,5 @@ class EventLoop:
             self.steps += 1
             call(*arguments)
             if self.steps > self._most_steps:
-                raise InvariantViolated("time goes on", f"after {self.steps} calls it is {self.now_ms} ms")
+                raise InvariantViolated("time moves forward", f"after {self.steps} calls it is {self.now_ms} ms")
         self.now_ms = max(self.now_ms, moment_ms)

@@ -78,26 +78,30 @@ class Scenario:
 
 
 _ALL = (
-    Scenario("random", "everything, a bit of each", has_administrator=True),
-    Scenario("calm", "members come and go, connections break, nothing else", {"churn": 3, "disconnect": 2}),
+    Scenario("random", "all faults, a few of each", has_administrator=True),
+    Scenario("calm", "members join and leave and connections break, no other faults", {"churn": 3, "disconnect": 2}),
     Scenario(
         "crashes",
-        "the broker ends in every way there is",
+        "the broker stops and crashes in every way",
         {"kill": 2, "power_loss": 3, "crash_at_write": 5, "restart": 2},
     ),
     Scenario(
         "commit-durability",
-        "crashes where every reply waited for a sync",
+        "crashes of a broker that syncs before every response",
         {"power_loss": 4, "crash_at_write": 4, "slow_disk": 2, "io_error": 1},
         durability="commit",
     ),
     Scenario(
         "static-members",
-        "instance ids change hands",
+        "instance ids move to other members",
         {"member_crash": 6, "zombie": 4, "member_pause": 2, "unload": 1, "slow_disk": 1, "disk_full": 1, "churn": 1},
         static_chance=0.9,
     ),
-    Scenario("zombies", "old generations keep committing", {"zombie": 6, "member_pause": 3, "churn": 3, "unload": 1}),
+    Scenario(
+        "zombies",
+        "members of old generations keep committing",
+        {"zombie": 6, "member_pause": 3, "churn": 3, "unload": 1},
+    ),
     Scenario("moves", "partitions are unloaded and loaded", {"unload": 5, "restart": 2, "slow_disk": 1, "churn": 1}),
     Scenario(
         "bad-disk",
@@ -109,10 +113,10 @@ _ALL = (
         "late, lost and repeated messages",
         {"drop": 3, "duplicate": 4, "delay": 2, "disconnect": 2},
     ),
-    Scenario("clocks", "the broker's clock is set", {"clock_step": 4, "churn": 2, "member_crash": 1}),
+    Scenario("clocks", "the broker's clock is changed", {"clock_step": 4, "churn": 2, "member_crash": 1}),
     Scenario(
         "crowded",
-        "more members than the group may have",
+        "more members than the maximum group size",
         {"churn": 4, "member_crash": 2, "unload": 1, "drop": 1},
         max_group_size=2,
     ),
@@ -124,14 +128,14 @@ _ALL = (
     ),
     Scenario(
         "clients",
-        "real clients, and a bit of everything",
+        "real clients, with a few of all faults",
         EVERYTHING_AROUND_CLIENTS,
         most_members=3,
         has_real_clients=True,
     ),
     Scenario(
         "clients-at-least-once",
-        "real clients that commit what they have processed, and requests that come twice",
+        "real clients that commit what they have processed, with duplicated requests",
         {**EVERYTHING_AROUND_CLIENTS, "duplicate": 3},
         has_real_clients=True,
         promise="at least once",
@@ -152,7 +156,7 @@ _ALL = (
     ),
     Scenario(
         "clients-static",
-        "real clients with instance ids that change hands",
+        "real clients with instance ids that move to other members",
         {"member_crash": 5, "member_pause": 4, "churn": 2, "coordinator_move": 2, "kill": 1, "drop": 1},
         has_real_clients=True,
         static_chance=0.9,
@@ -171,7 +175,7 @@ _ALL = (
     ),
     Scenario(
         "clients-stalls",
-        "real clients whose user code or process stands still",
+        "real clients whose user code or process is paused",
         {"member_pause": 5, "slow_processing": 5, "churn": 2, "coordinator_move": 1, "delay": 1},
         has_real_clients=True,
     ),
@@ -184,7 +188,7 @@ def scenario_named(name: str) -> Scenario:
     """Return a preset.
 
     >>> scenario_named("calm").about
-    'members come and go, connections break, nothing else'
+    'members join and leave and connections break, no other faults'
     """
     found = SCENARIOS.get(name)
     if found is None:

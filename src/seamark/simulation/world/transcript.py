@@ -31,7 +31,7 @@ class Transcript:
         shown = self.events if last is None else self.events[-last:]
         lines = [_line(event) for event in shown]
         if len(shown) < len(self.events):
-            lines.insert(0, f"… {len(self.events) - len(shown)} events before")
+            lines.insert(0, f"… {len(self.events) - len(shown)} earlier events")
         return "\n".join(lines)
 
 

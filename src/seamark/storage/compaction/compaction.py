@@ -107,7 +107,8 @@ class Work:
                 break
         if keys.unread:
             logger.warning(
-                "%s: compaction keeps %s whole, the first at offset %d: the records cannot be read, or are too many",
+                "%s: compaction keeps %s unchanged, the first at offset %d: the records cannot be read, or "
+                "there are too many",
                 directory,
                 counted(len(keys.unread), "batch", "batches"),
                 keys.unread[0],

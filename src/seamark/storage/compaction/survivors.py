@@ -111,7 +111,7 @@ class Survivors:
             if not header.record_count:
                 return b"", True
             if header.record_count > MAX_RECORDS:
-                raise OverLimit("record_count", position, f"there are {header.record_count} of them")
+                raise OverLimit("record_count", position, f"there are {header.record_count} records")
             records, start, behind = yield from self._unfold(content, position, end, header)
             choice, count, largest_ms, has_tombstone = yield from self._choose(records, start, behind, header, stays)
             if not count:
@@ -128,7 +128,8 @@ class Survivors:
             if not self._is_unreadable_told:
                 self._is_unreadable_told = True
                 logger.warning(
-                    "a batch at offset %d is kept whole, and others like it: its records cannot be read (%s)",
+                    "the batch at offset %d is kept unchanged, and so are others like it: its records cannot "
+                    "be read (%s)",
                     outline.base_offset,
                     error,
                 )
@@ -160,7 +161,7 @@ class Survivors:
         compressed = memoryview(content)[position + HEADER_BYTES : end]
         unfolded = yield from unfolded_aside(header.codec, compressed, self._max_bytes)
         if unfolded is None:
-            raise BadValue("records", position, "they cannot be unfolded")
+            raise BadValue("records", position, "the records cannot be decompressed")
         return unfolded[0], 0, unfolded[1]
 
     def _choose(

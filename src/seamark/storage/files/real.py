@@ -66,7 +66,7 @@ class RealFile:
         while written < len(content):
             count = os.write(self._descriptor, content[written:])
             if count == 0:
-                raise StorageFailed(self._path, None, "the disk takes no more bytes")
+                raise StorageFailed(self._path, None, "the disk accepts no more bytes")
             written += count
 
     def read(self, position: int, length: int) -> bytes:

@@ -64,13 +64,13 @@ def check_format(filesystem: Filesystem, directory: str) -> str | None:
         version = checkpoint.fields.get("format", -1)
         if version != FORMAT_VERSION:
             raise UnknownFormat(
-                f"{directory}/{FORMAT_FILE}", None, f"format {version} is not known here, only {FORMAT_VERSION} is"
+                f"{directory}/{FORMAT_FILE}", None, f"format {version} is not supported, only {FORMAT_VERSION} is"
             )
         return None
     names = filesystem.list(directory)
     write_checkpoint(filesystem, directory, FORMAT_FILE, {"format": FORMAT_VERSION})
     if checkpoint is not None:
-        return f"the format mark was damaged and is written again as {FORMAT_VERSION}"
+        return f"the format file was damaged and is rewritten as {FORMAT_VERSION}"
     if any(name.endswith(".log") for name in names):
-        return f"there was no format mark beside the segments; they are read as format {FORMAT_VERSION}"
+        return f"there was no format file next to the segments; they are read as format {FORMAT_VERSION}"
     return None

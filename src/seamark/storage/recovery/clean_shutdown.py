@@ -30,7 +30,7 @@ def unmark_clean(filesystem: Filesystem, directory: str, segments: Segments) -> 
         remove_if_there(filesystem, f"{directory}/{CLEAN_SHUTDOWN_FILE}")
         remove_if_there(filesystem, segments.active.index_path)
     except StorageFailed as error:
-        logger.warning("%s: a mark that no longer holds was not removed (%s)", directory, error)
+        logger.warning("%s: an outdated clean-shutdown file could not be removed (%s)", directory, error)
 
 
 def fits(mark: Checkpoint | None, sizes: Sequence[int]) -> bool:

@@ -29,7 +29,7 @@ def cut_tail(filesystem: Filesystem, path: str, file: File, contents: SegmentCon
         _copy_from(filesystem, file, contents.log_bytes, aside)
         fate = f"kept in {aside}"
     logger.warning(
-        "%s; the log is cut here, before offset %d, and %d bytes are %s",
+        "%s; the log is truncated here, before offset %d, and %d bytes are %s",
         damage,
         contents.next_offset,
         size - contents.log_bytes,
@@ -43,11 +43,11 @@ def move_aside(filesystem: Filesystem, path: str, reason: LogError | str) -> Non
     """Take a whole segment out of the log; the names are durable after the next sync of the directory."""
     size = filesystem.size(path)
     if size < HEADER_BYTES:
-        logger.warning("%s is removed, its %d bytes hold no batch: %s", path, size, reason)
+        logger.warning("%s is removed, its %d bytes contain no batch: %s", path, size, reason)
         filesystem.remove(path)
     else:
         aside = _free_path(filesystem, path)
-        logger.warning("%s is taken out, all %d bytes are kept in %s: %s", path, size, aside, reason)
+        logger.warning("%s is removed from the log, all %d bytes are kept in %s: %s", path, size, aside, reason)
         filesystem.rename(path, aside)
     remove_if_there(filesystem, path.removesuffix(LOG) + INDEX)
 

@@ -72,7 +72,7 @@ def remove_log(filesystem: Filesystem, directory: str) -> None:
         if _is_ours(name):
             filesystem.remove(f"{directory}/{name}")
     if filesystem.list(directory):
-        logger.warning("%s: stays, because files that are not the log's are in it", directory)
+        logger.warning("%s: not removed, because it contains files that do not belong to the log", directory)
     else:
         filesystem.remove_directory(directory)
 
@@ -115,7 +115,9 @@ class _Recovery:
         log_end = segments[-1].next_offset
         if log_start > self._log_start or (checkpoint is not None and checkpoint.is_damaged):
             if log_start > 0:
-                logger.warning("%s: the log starts at offset %d, nothing before was found", self._directory, log_start)
+                logger.warning(
+                    "%s: the log starts at offset %d, no earlier segment was found", self._directory, log_start
+                )
             self._write(LOG_START_FILE, {"log_start": log_start})
         warn_of_loss(mark, self._directory, log_end)
         self._filesystem.sync_directory(self._directory)
@@ -136,7 +138,7 @@ class _Recovery:
             elif parsed is not None or (name.endswith(UNFINISHED) and _is_ours(name)):
                 self._filesystem.remove(self._path(name))
             elif not _is_ours(name):
-                logger.info("%s: %s is not a log's file and is left alone", self._directory, name)
+                logger.info("%s: %s does not belong to the log and is ignored", self._directory, name)
         for base_offset in indexes - bases:
             self._filesystem.remove(self._path(segment_file(base_offset, INDEX)))
         return sorted(bases)
@@ -144,7 +146,7 @@ class _Recovery:
     def _checkpoint(self, name: str) -> Checkpoint | None:
         checkpoint = read_checkpoint(self._filesystem, self._directory, name)
         if checkpoint is not None and checkpoint.is_damaged:
-            logger.warning("%s: the checkpoint %s is damaged and is made anew", self._directory, name)
+            logger.warning("%s: the checkpoint %s is damaged and is rebuilt", self._directory, name)
         return checkpoint
 
     def _read_cleaning(self) -> Cleaning:
@@ -167,7 +169,7 @@ class _Recovery:
     def _take(self, base_offset: int) -> None:
         name = segment_file(base_offset, LOG)
         if self._is_cut:
-            move_aside(self._filesystem, self._path(name), "it lies behind the cut")
+            move_aside(self._filesystem, self._path(name), "it is after the point of truncation")
             return
         if self._kept:
             previous = self._kept[-1]
@@ -183,7 +185,7 @@ class _Recovery:
                 move_aside(
                     self._filesystem,
                     self._path(name),
-                    f"it begins at offset {base_offset}, and the segment before ends at {expected}",
+                    f"it begins at offset {base_offset}, but the segment before it ends at {expected}",
                 )
                 return
         segment = self._segment(base_offset)
@@ -198,7 +200,7 @@ class _Recovery:
         finally:
             file.close()
         if previous.is_compacted and contents.damage is None and contents.next_offset <= previous.next_offset:
-            logger.info("%s: %s is a leftover of compaction and is removed", self._directory, name)
+            logger.info("%s: %s is left over from compaction and is removed", self._directory, name)
             self._remove(base_offset)
         else:
             move_aside(
@@ -247,7 +249,7 @@ class _Recovery:
             or summary.base_offset != base_offset
             or (is_whole and decode_blocks(content, summary) is None)
         ):
-            logger.warning("%s: the index is damaged and is made anew", path)
+            logger.warning("%s: the index is damaged and is rebuilt", path)
             return None
         return summary
 
@@ -273,16 +275,16 @@ class _Recovery:
             )
             if contents.log_bytes < file.size():
                 self._is_cut = True
-                unlike = CorruptBatch(
-                    path, contents.log_bytes, "the bytes from here on are not those that were written"
-                )
+                unlike = CorruptBatch(path, contents.log_bytes, "the bytes from here on differ from what was written")
                 if contents.log_bytes == 0:
                     move_aside(self._filesystem, path, contents.damage or unlike)
                     return None
                 cut_tail(self._filesystem, path, file, contents, contents.damage or unlike)
             elif damaged_at is not None:
                 logger.warning(
-                    "%s at byte %d: a leader epoch is not the one written; records are sound", path, damaged_at
+                    "%s at byte %d: a leader epoch differs from what was written; the records are intact",
+                    path,
+                    damaged_at,
                 )
             file.sync()
         finally:

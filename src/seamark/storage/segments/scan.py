@@ -52,18 +52,18 @@ def scan_segment(
                     if header.base_offset < contents.next_offset or (
                         contiguous and header.base_offset > contents.next_offset
                     ):
-                        reason = f"the batch has offset {header.base_offset} where {contents.next_offset} goes on"
+                        reason = f"the batch has offset {header.base_offset}, expected {contents.next_offset}"
                         contents.damage = CorruptBatch(path, contents.log_bytes, reason)
                         break
                     contents.take(header, memoryview(chunk)[position : position + needed], interval_bytes)
                     continue
         except DecodeError as error:
-            contents.damage = CorruptBatch(path, contents.log_bytes, f"{error.field} is bad: {error.reason}")
+            contents.damage = CorruptBatch(path, contents.log_bytes, f"{error.field} is invalid: {error.reason}")
             break
         if needed > size - contents.log_bytes:
             left = size - contents.log_bytes
             contents.damage = TornTail(
-                path, contents.log_bytes, f"the file ends {left} bytes into a batch of {needed} or more"
+                path, contents.log_bytes, f"the file ends {left} bytes into a batch of at least {needed}"
             )
             break
         chunk_start = contents.log_bytes

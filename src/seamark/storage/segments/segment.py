@@ -133,7 +133,9 @@ class Segment:
         size = file.size()
         if size != self.size:
             file.close()
-            raise StorageFailed(self.path, None, f"it has {size} bytes, and {self.size} were written: it was changed")
+            raise StorageFailed(
+                self.path, None, f"it has {size} bytes, but {self.size} were written: something else has changed it"
+            )
         self._hold(file, self._open_files)
         return file
 
@@ -266,7 +268,7 @@ class Segment:
                 file.close()
         if contents.log_bytes != self.size:
             raise CorruptBatch(
-                self.path, contents.log_bytes, "the bytes from here on are not those written"
+                self.path, contents.log_bytes, "the bytes from here on differ from what was written"
             ) from contents.damage
         self.trust()
         return contents.blocks
@@ -304,7 +306,9 @@ class Segment:
             position = blocks.positions[number]
             block = view[position - start : blocks.end_of(number, self.size) - start]
             if crc32c(block) != blocks.checksums[number]:
-                reason = f"the {blocks.end_of(number, self.size) - position} bytes from here are not those written"
+                reason = (
+                    f"the {blocks.end_of(number, self.size) - position} bytes from here on differ from what was written"
+                )
                 return content[: position - start], CorruptBatch(self.path, position, reason)
         if start <= self._verified_end:
             self._verified_end = max(self._verified_end, end)
@@ -352,7 +356,7 @@ class Segment:
                     break
                 behind = start + length + LENGTH_OVERHEAD
                 if behind < start + HEADER_BYTES or size - HEADER_BYTES < behind != size:
-                    reason = f"the batch says that it has {length} bytes, behind which there is no other batch"
+                    reason = f"the batch claims to have {length} bytes, after which there is no batch"
                     raise CorruptBatch(self.path, positions[first] + start, reason)
                 start = behind
         if damage is not None and start == size:
@@ -430,7 +434,8 @@ class Segment:
             if not self._is_unreadable_told:
                 self._is_unreadable_told = True
                 logger.warning(
-                    "%s at byte %d: the records of a batch cannot be read (%s); no time is found in it",
+                    "%s at byte %d: the records of a batch cannot be read (%s); it is skipped when looking up "
+                    "timestamps",
                     self.path,
                     block_position + position,
                     error,
@@ -445,7 +450,7 @@ def _offsets_and_times(content: bytes, position: int, header: BatchHeader) -> It
         packed = memoryview(content)[start:end]
         unfolded = yield from unfolded_aside(header.codec, packed, DEFAULT_MAX_DECOMPRESSED)
         if unfolded is None:
-            raise BadValue("records", start, "they cannot be unfolded")
+            raise BadValue("records", start, "the records cannot be decompressed")
         records, end = unfolded
         start = 0
     for number, (delta, time_delta, *_) in enumerate(skim_records(records, start, end, header.record_count), 1):

@@ -98,4 +98,4 @@ def remove_files(filesystem: Filesystem, segments: Sequence[Segment]) -> None:
             remove_if_there(filesystem, segment.index_path)
             remove_if_there(filesystem, segment.path)
         except StorageFailed as error:
-            logger.warning("%s: not removed (%s); the next opening tries again", segment.path, error)
+            logger.warning("%s: not removed (%s); retried when the log is opened again", segment.path, error)

@@ -145,8 +145,8 @@ class Selection:
                 raise
             if self.record_bytes > MAX_ROW_BYTES:
                 raise UsageError(
-                    f"{self.record_bytes} bytes of records in one call: an Arrow column holds {MAX_ROW_BYTES}, "
-                    "decode fewer buffers at once"
+                    f"{self.record_bytes} bytes of records in one call, but an Arrow column holds at most "
+                    f"{MAX_ROW_BYTES}: decode fewer buffers at once"
                 )
         if seen > self.first_offset or self.sections:
             self.next_offset = min(seen, self.last_offset + 1)
@@ -235,10 +235,10 @@ class Selection:
     def _check_place(self, position: int, base_offset: int, next_offset: int, log_end: int) -> None:
         """Refuse a batch that cannot be where it says: its checksum does not cover its base offset."""
         if base_offset < self._previous_end:
-            reason = f"the batch says that it begins at offset {base_offset}, below the one before it"
+            reason = f"the batch claims to begin at offset {base_offset}, before the end of the previous batch"
             raise BadValue("base_offset", position, reason)
         if next_offset > log_end:
-            reason = f"the batch says that it ends at offset {next_offset}, the log before {log_end}"
+            reason = f"the batch claims to end at offset {next_offset}, but the log ends before {log_end}"
             raise BadValue("base_offset", position, reason)
         self._previous_end = next_offset
 
@@ -248,7 +248,7 @@ class Selection:
             limit = min(self._max_batch_bytes, self._max_bytes - self._unfolded_bytes)
             content = decompress(codec, buffer[begin:end], limit, begin)
         if count * SMALLEST_RECORD_BYTES > len(content):
-            raise BadLength("record_count", begin, f"{count} records do not fit {len(content)} decompressed bytes")
+            raise BadLength("record_count", begin, f"{count} records do not fit into {len(content)} decompressed bytes")
         self._unfolded_bytes += len(content)
         section = Section(memoryview(content), index, begin)
         self.sections.append(section)

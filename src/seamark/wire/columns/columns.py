@@ -79,11 +79,11 @@ def columns_schema(
     names = tuple(columns)
     for place, name in enumerate(names):
         if name not in _WANTED:
-            raise ConfigError("columns", name, f"there is no such column; there are {', '.join(COLUMN_NAMES)}")
+            raise ConfigError("columns", name, f"no such column; the columns are {', '.join(COLUMN_NAMES)}")
         if name in names[:place]:
-            raise ConfigError("columns", name, "it is asked for twice")
+            raise ConfigError("columns", name, "it is named twice")
     if timestamp_unit not in _TICKS_PER_MS:
-        raise ConfigError("timestamp_unit", timestamp_unit, "it is 'ms' or 'us'")
+        raise ConfigError("timestamp_unit", timestamp_unit, "it must be 'ms' or 'us'")
     fields = _FIELDS[timestamp_unit]
     return pa.schema([fields[name] for name in names])
 
@@ -126,9 +126,9 @@ def decode_columns(
         wanted |= _WANTED[name]
     for option, offset in (("start", start), ("end", end)):
         if offset is not None and not 0 <= offset <= INT64_MAX:
-            raise ConfigError(option, offset, "an offset is in 0 to 2**63 - 1")
+            raise ConfigError(option, offset, "an offset must be from 0 to 2**63 - 1")
     if max_bytes < 0:
-        raise ConfigError("max_bytes", max_bytes, "it cannot be negative")
+        raise ConfigError("max_bytes", max_bytes, "it must not be negative")
     views = [_view(buffer) for buffer in ([buffers] if isinstance(buffers, Buffer) else buffers)]
     selection = Selection(
         start,
@@ -155,4 +155,4 @@ def _view(buffer: Buffer) -> memoryview:
     try:
         return memoryview(buffer).cast("B")
     except TypeError as error:
-        raise UsageError(f"records are decoded from contiguous bytes: {error}") from None
+        raise UsageError(f"records can only be decoded from contiguous bytes: {error}") from None

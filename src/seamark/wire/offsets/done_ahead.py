@@ -60,7 +60,7 @@ class DoneAhead:
         stops: list[int] = []
         for start, stop in sorted(ranges):
             if stop <= start:
-                raise OutOfRange("range", (start, stop), "its stop is not behind its start")
+                raise OutOfRange("range", (start, stop), "its stop is not greater than its start")
             if stops and start <= stops[-1]:
                 stops[-1] = max(stops[-1], stop)
             else:
@@ -90,7 +90,7 @@ class DoneAhead:
         if starts and starts[0] <= base:
             raise OutOfRange("offset", starts[0], f"is not beyond the committed offset {base}")
         if starts and stops[-1] > MAX_OFFSET + 1:
-            raise OutOfRange("offset", stops[-1] - 1, "does not fit 64 bits")
+            raise OutOfRange("offset", stops[-1] - 1, "does not fit into 64 bits")
         self.base = base
         try:
             self._starts = array("q", starts)
@@ -207,7 +207,7 @@ def read(text: str | None, base: int) -> DoneAhead | Refusal:
             return Refusal("newer", f"the done-ahead map has version {version}, this build reads version {_VERSION}")
         return Refusal("foreign", "the metadata was not written by a done-ahead map")
     if form.lower() not in _FORMS or len(text) > MAX_LENGTH or not text.isascii():
-        return Refusal("damaged", "the metadata starts like a done-ahead map but cannot be one")
+        return Refusal("damaged", "the metadata starts like a done-ahead map, but its encoding is invalid")
     try:
         if text[4:_HEAD] != _checksum(base, form, text[_HEAD:]):
             return Refusal("damaged", f"the done-ahead map is damaged or was not written for offset {base}")

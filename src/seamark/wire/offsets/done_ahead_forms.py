@@ -129,9 +129,9 @@ def read_form(form: str, body: bytes, base: int) -> Ranges:
         numbers = _bytes_to_numbers(body)
         ranges = {"r": _read_runs, "d": _read_done, "h": _read_holes}[form](numbers, base)
     if not ranges[0]:
-        raise BadValue("body", 0, "has no done offset")
+        raise BadValue("body", 0, "contains no offset")
     if ranges[1][-1] > MAX_OFFSET + 1:
-        raise BadValue("body", 0, "has an offset that does not fit 64 bits")
+        raise BadValue("body", 0, "has an offset that does not fit into 64 bits")
     return array("q", ranges[0]), array("q", ranges[1])
 
 
@@ -202,7 +202,7 @@ def _bytes_to_numbers(body: bytes) -> Sequence[int]:
 
 def _read_runs(numbers: Sequence[int], base: int) -> tuple[list[int], list[int]]:
     if len(numbers) % 2:
-        raise BadLength("body", 0, "has a gap without the run behind it")
+        raise BadLength("body", 0, "has a gap without a run after it")
     if 0 in numbers[1:]:
         raise BadValue("body", 0, "has an empty run or gap")
     edges = list(accumulate(numbers, initial=base + 1))

@@ -132,7 +132,7 @@ def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
         if kind in (0, 1):
             group, topic, partition = decode_offset_commit_key(key)
             if not 0 <= partition <= LARGEST_PARTITION:
-                return UnreadableEntry(f"no topic can have a partition {partition}", key, value)
+                return UnreadableEntry(f"partition number {partition} is invalid", key, value)
             if value is None:
                 return OffsetCommitEntry(group, topic, partition, None, None)
             return OffsetCommitEntry(group, topic, partition, *decode_offset_commit_value(value))
@@ -145,7 +145,7 @@ def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
         return UnreadableEntry(str(error), key, value)
     name = NEWER_RECORDS.get(kind)
     if name is None:
-        return UnreadableEntry(f"{kind} is not a known type of record", key, value)
+        return UnreadableEntry(f"{kind} is not a known record type", key, value)
     return NewerEntry(name, kind, _group_of(key, kind), key, value)
 
 

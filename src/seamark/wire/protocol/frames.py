@@ -120,7 +120,7 @@ class FrameParser:
     def _size_at(self, data: bytes | bytearray | memoryview, position: int, stream_position: int) -> int:
         (length,) = _LENGTH.unpack_from(data, position)
         if not 0 <= length <= self.max_frame_bytes:
-            reason = f"announces {length} bytes, 0 to {self.max_frame_bytes} are allowed"
+            reason = f"has a length of {length} bytes, allowed are 0 to {self.max_frame_bytes}"
             raise BadLength("frame", stream_position, reason)
         return 4 + int(length)
 
@@ -188,4 +188,4 @@ def decode_response(
 
 def _must_end(frame: bytes | memoryview, position: int, cls: type[Message]) -> None:
     if position != len(frame):
-        raise TrailingBytes(cls.__name__, position, f"{len(frame) - position} bytes are left over behind the message")
+        raise TrailingBytes(cls.__name__, position, f"{len(frame) - position} extra bytes after the message")

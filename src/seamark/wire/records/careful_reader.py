@@ -31,7 +31,7 @@ def read_carefully(
             raise BadLength(f"{name}.length", start, f"{length} is negative")
         if length > end - position:
             raise Truncated(
-                f"{name}.length", start, f"{length} bytes announced, {end - position} are left in the batch"
+                f"{name}.length", start, f"a length of {length} bytes, but only {end - position} are left in the batch"
             )
         record_end = position + length
         if length == 0:
@@ -42,7 +42,7 @@ def read_carefully(
         delta, position = read_varlong(content, position, record_end, f"{name}.timestamp_delta")
         timestamp = header.base_timestamp_ms + delta
         if not INT64_MIN <= timestamp <= INT64_MAX:
-            raise BadValue(f"{name}.timestamp_delta", start, "the timestamp does not fit an int64")
+            raise BadValue(f"{name}.timestamp_delta", start, "the timestamp does not fit into an int64")
         if header.timestamp_type:
             timestamp = header.max_timestamp_ms
 
@@ -52,7 +52,7 @@ def read_carefully(
             raise BadValue(f"{name}.offset_delta", start, f"{delta} does not follow {previous_delta}")
         if delta > header.last_offset_delta:
             raise BadValue(
-                f"{name}.offset_delta", start, f"{delta} is beyond the batch's last, {header.last_offset_delta}"
+                f"{name}.offset_delta", start, f"{delta} is beyond the last of the batch, {header.last_offset_delta}"
             )
         previous_delta = delta
 
@@ -61,7 +61,7 @@ def read_carefully(
         headers, position = read_headers(content, position, record_end, cursor.max_headers, name)
         headers_left -= len(headers)
         if position != record_end:
-            raise TrailingBytes(name, position, f"{record_end - position} bytes are left behind the headers")
+            raise TrailingBytes(name, position, f"{record_end - position} extra bytes after the headers")
         records.append(
             make(
                 topic,
@@ -79,7 +79,7 @@ def read_carefully(
             break
     left = cursor.left - len(records)
     if not left and position != end:
-        raise TrailingBytes("records", position, f"{end - position} bytes are left behind the last record")
+        raise TrailingBytes("records", position, f"{end - position} extra bytes after the last record")
     cursor.position, cursor.last_delta, cursor.left = position, previous_delta, left
     cursor.header_count += most_headers - headers_left
     return records
@@ -93,7 +93,9 @@ def _read_bytes(content: bytes, position: int, end: int, field: str) -> tuple[by
     if length < 0:
         raise BadLength(f"{field}_length", start, f"{length} is negative")
     if length > end - position:
-        raise BadLength(f"{field}_length", start, f"{length} bytes announced, {end - position} are left in the record")
+        raise BadLength(
+            f"{field}_length", start, f"a length of {length} bytes, but only {end - position} are left in the record"
+        )
     return content[position : position + length], position + length
 
 
@@ -102,9 +104,9 @@ def read_headers(content: bytes, position: int, end: int, limit: int, record: st
     count, position = read_varint(content, position, end, f"{record}.header_count")
     # A header is two lengths at least.
     if not 0 <= count * 2 <= end - position:
-        raise BadLength(f"{record}.header_count", start, f"{count} headers do not fit {end - position} bytes")
+        raise BadLength(f"{record}.header_count", start, f"{count} headers do not fit into {end - position} bytes")
     if count > limit:
-        raise OverLimit(f"{record}.header_count", start, f"the record has {count} headers, at most {limit} are read")
+        raise OverLimit(f"{record}.header_count", start, f"the record has {count} headers, at most {limit} are allowed")
     headers: list[tuple[str, bytes | None]] = []
     for number in range(count):
         name = f"{record}.headers[{number}]"

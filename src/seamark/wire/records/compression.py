@@ -82,7 +82,7 @@ def compress(codec: Codec | int, data: bytes | memoryview, level: int | None = N
         import cramjam
 
         return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
-    raise EncodeError("codec", codec, "it is none of Kafka's compression codecs")
+    raise EncodeError("codec", codec, "it must be one of Kafka's compression codecs")
 
 
 def decompress(codec: Codec | int, data: bytes | memoryview, max_bytes: int, position: int = 0) -> bytes:
@@ -143,11 +143,11 @@ def unfolded_bound(codec: Codec | int, data: memoryview, max_bytes: int) -> int:
 
 
 def _too_large(position: int, max_bytes: int) -> OverLimit:
-    return OverLimit("records", position, f"the records unfold to more than the {max_bytes} bytes allowed")
+    return OverLimit("records", position, f"the records decompress to more than the {max_bytes} bytes allowed")
 
 
 def _unsound(codec: str, position: int, reason: object) -> BadValue:
-    return BadValue("records", position, f"the {codec} stream is unsound: {reason}")
+    return BadValue("records", position, f"the {codec} stream is corrupt: {reason}")
 
 
 def _decompress_gzip(data: memoryview, max_bytes: int, position: int) -> bytes:
@@ -164,7 +164,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int, position: int) -> bytes:
     if not inflater.eof:
         raise _unsound("gzip", position, "it ends early")
     if inflater.unused_data:
-        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} bytes are left behind the gzip stream")
+        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} extra bytes after the gzip stream")
     return content
 
 
@@ -185,7 +185,7 @@ def _inflate_into(view: memoryview, data: memoryview, position: int) -> int:
         if not content and not left and not inflater.eof:
             raise _unsound("gzip", position, "it ends early")
     if inflater.unused_data and size < len(view):
-        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} bytes are left behind the gzip stream")
+        raise TrailingBytes("records", position, f"{len(inflater.unused_data)} extra bytes after the gzip stream")
     return size
 
 
@@ -229,19 +229,19 @@ def _snappy_blocks(data: memoryview, position: int) -> Iterator[memoryview]:
         yield data
         return
     if len(data) < len(_SNAPPY_HEADER):
-        raise _unsound("snappy", position, "its header is cut off")
+        raise _unsound("snappy", position, "its header is truncated")
     at = len(_SNAPPY_HEADER)
     count = 0
     while at < len(data):
         check_blocks(count, position)
         count += 1
         if data[at : at + len(_SNAPPY_MAGIC)] == _SNAPPY_MAGIC:
-            raise TrailingBytes("records", position, f"{len(data) - at} bytes are left behind the snappy stream")
+            raise TrailingBytes("records", position, f"{len(data) - at} extra bytes after the snappy stream")
         size = int.from_bytes(data[at : at + 4])
         at += 4
         if size > len(data) - at:
             raise _unsound(
-                "snappy", position, f"a block of {size} bytes is announced where {max(len(data) - at, 0)} are left"
+                "snappy", position, f"a block claims to have {size} bytes, but only {max(len(data) - at, 0)} are left"
             )
         yield data[at : at + size]
         at += size
@@ -258,7 +258,7 @@ def _snappy_size(block: memoryview, left: int, max_bytes: int, position: int) ->
     except cramjam.DecompressionError as error:
         raise _unsound("snappy", position, error) from None
     if size > len(block) * _SNAPPY_MAX_GROWTH:
-        raise _unsound("snappy", position, f"a block of {len(block)} bytes cannot hold {size}")
+        raise _unsound("snappy", position, f"a block of {len(block)} bytes cannot decompress to {size}")
     if size > left:
         raise _too_large(position, max_bytes)
     return size

@@ -42,11 +42,11 @@ def encode_control_marker(
 ) -> bytes:
     """Return the control batch, of one record, that ends a producer's transaction in a partition."""
     if kind not in ("abort", "commit"):
-        raise EncodeError("kind", kind, "it is 'commit' or 'abort'")
+        raise EncodeError("kind", kind, "it must be 'commit' or 'abort'")
     try:
         value = _VALUE.pack(0, coordinator_epoch)
     except struct_error:
-        raise OutOfRange("coordinator_epoch", coordinator_epoch, "it must be an integer of 32 bits") from None
+        raise OutOfRange("coordinator_epoch", coordinator_epoch, "it must be a 32-bit integer") from None
     record = Record(offset, timestamp_ms, 0, _KEY.pack(0, _COMMIT if kind == "commit" else _ABORT), value)
     return encode_batch(
         [record],
@@ -61,14 +61,14 @@ def encode_control_marker(
 def decode_control_marker(record: Record) -> ControlMarker:
     """Return what a record of a control batch says; positions in errors count in its key or value."""
     if record.key is None or len(record.key) < _KEY.size:
-        raise Truncated("marker_key", 0, f"{len(record.key or b'')} of {_KEY.size} bytes are there")
+        raise Truncated("marker_key", 0, f"only {len(record.key or b'')} of {_KEY.size} bytes are present")
     version, type_number = _KEY.unpack_from(record.key)
     if version < 0:
         raise BadValue("marker_key.version", 0, f"{version} is negative")
     if type_number not in (_ABORT, _COMMIT):
         return ControlMarker("other", type_number, None)
     if record.value is None or len(record.value) < _VALUE.size:
-        raise Truncated("marker_value", 0, f"{len(record.value or b'')} of {_VALUE.size} bytes are there")
+        raise Truncated("marker_value", 0, f"only {len(record.value or b'')} of {_VALUE.size} bytes are present")
     version, coordinator_epoch = _VALUE.unpack_from(record.value)
     if version < 0:
         raise BadValue("marker_value.version", 0, f"{version} is negative")

@@ -206,7 +206,7 @@ def _check_prefix(batch_length: int, magic: int, position: int) -> None:
         raise BadLength(
             "batch_length",
             position + LENGTH_POSITION,
-            f"{batch_length} is less than the {HEADER_BYTES - LENGTH_OVERHEAD} bytes that every batch has",
+            f"batch length {batch_length} is below the minimum of {HEADER_BYTES - LENGTH_OVERHEAD}",
         )
 
 
@@ -217,7 +217,7 @@ def read_outline(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     available = len(buffer) - position
     if available < HEADER_BYTES:
-        raise Truncated("batch_header", position, f"{max(available, 0)} of {HEADER_BYTES} bytes are there")
+        raise Truncated("batch_header", position, f"only {max(available, 0)} of {HEADER_BYTES} bytes are present")
     header = BatchHeader(*HEADER.unpack_from(buffer, position))
     _check_prefix(header.batch_length, header.magic, position)
     if header.base_offset < 0:
@@ -225,7 +225,7 @@ def read_outline(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.last_offset_delta < 0:
         raise BadValue("last_offset_delta", position + 23, f"{header.last_offset_delta} is negative")
     if header.base_offset > INT64_MAX - header.last_offset_delta:
-        raise BadValue("last_offset_delta", position + 23, "the last offset does not fit an int64")
+        raise BadValue("last_offset_delta", position + 23, "the last offset does not fit into an int64")
     return header
 
 
@@ -250,7 +250,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise BadLength(
             "record_count",
             position + 57,
-            f"{count} records do not fit {header.batch_length + LENGTH_OVERHEAD - HEADER_BYTES} bytes",
+            f"{count} records do not fit into {header.batch_length + LENGTH_OVERHEAD - HEADER_BYTES} bytes",
         )
     return header
 
@@ -275,7 +275,7 @@ def batch_end(buffer: Buffer, position: int, header: BatchHeader) -> int:
     """Return where the batch ends; its bytes up to there are in the buffer."""
     end = position + header.size_bytes
     if end > len(buffer):
-        raise Truncated("batch", position, f"{len(buffer) - position} of {header.size_bytes} bytes are there")
+        raise Truncated("batch", position, f"only {len(buffer) - position} of {header.size_bytes} bytes are present")
     return end
 
 

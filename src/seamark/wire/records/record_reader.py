@@ -124,10 +124,10 @@ class RecordSlices(RecordCursor):
         self.header_count = 0
         self.max_headers = max_headers
         if header.record_count * SMALLEST_RECORD_BYTES > self.end - self.position:
-            reason = f"{header.record_count} records do not fit {self.end - self.position} bytes"
+            reason = f"{header.record_count} records do not fit into {self.end - self.position} bytes"
             raise self._placed(BadLength("record_count", self.position, reason))
         if not header.record_count and self.position != self.end:
-            reason = f"{self.end - self.position} bytes are left behind the last record"
+            reason = f"{self.end - self.position} extra bytes after the last record"
             raise self._placed(TrailingBytes("records", self.position, reason))
 
     def read(self, most: int, most_headers: int) -> list[Record]:

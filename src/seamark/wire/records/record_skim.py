@@ -76,13 +76,13 @@ def skim_records(content: Unfolded, position: int, end: int, count: int) -> Iter
                 key = content[position : position + size]
                 position += size
             if not position < record_end <= end:
-                raise BadLength("length", start, f"{length} bytes do not fit the record or the batch")
+                raise BadLength("length", start, f"{length} bytes do not fit into the record or the batch")
             yield delta, time_delta, key, content[position] != 1, start, attributes_at, offset_at, record_end
             position = record_end
     except IndexError:
-        raise Truncated("records", position, "the bytes end inside of a record") from None
+        raise Truncated("records", position, "the bytes end inside a record") from None
     if position != end:
-        raise BadLength("records", position, f"{end - position} bytes are left behind the last record")
+        raise BadLength("records", position, f"{end - position} extra bytes after the last record")
 
 
 def skim_keys(

@@ -82,9 +82,9 @@ class RecordWalk:
         end = len(content) if end is None else end
         left = end - position
         if count * SMALLEST_RECORD_BYTES > left:
-            raise BadLength("record_count", 57, f"{count} records do not fit {left} bytes")
+            raise BadLength("record_count", 57, f"{count} records do not fit into {left} bytes")
         if count > MAX_RECORDS:
-            raise OverLimit("record_count", 57, f"{count} records in one batch, {MAX_RECORDS} are the most")
+            raise OverLimit("record_count", 57, f"{count} records in one batch, at most {MAX_RECORDS} are allowed")
         self._content = content
         self._end = end
         self._position = position
@@ -131,12 +131,12 @@ class RecordWalk:
                     self._walk(min(self._count, self._index + min(left, self._gap)), self.headers_walked + left)
                     self._gap = min(2 * self._gap, _LARGEST_GAP)
         except IndexError:
-            raise self._unsound("the bytes end inside of it") from None
+            raise self._unsound("the bytes end inside it") from None
         if self._position > self._end:
-            raise self._unsound("the bytes end inside of it")
+            raise self._unsound("the bytes end inside it")
         if self._position != self._end:
             left = self._end - self._position
-            raise TrailingBytes("records", self._position, f"{left} bytes are left behind the last record")
+            raise TrailingBytes("records", self._position, f"{left} extra bytes after the last record")
         return True
 
     def one_by_one(self) -> Iterator[tuple[bool, int]]:
@@ -270,14 +270,14 @@ class RecordWalk:
         """Return how many headers there are, and where the first begins."""
         content = self._content
         if end > self._end:
-            raise self._unsound("it reaches beyond the batch")
+            raise self._unsound("it extends beyond the batch")
         count, position = read_varint(content, position, end, "header_count")
         # A header is two lengths at least.
         if not 0 <= count * 2 <= end - position:
-            raise self._unsound(f"{count} headers do not fit {end - position} bytes")
+            raise self._unsound(f"{count} headers do not fit into {end - position} bytes")
         if count > MAX_HEADERS_OF_ONE_RECORD or count > self._headers_left:
             most = f"{MAX_HEADERS_OF_ONE_RECORD} in a record and {MAX_HEADERS} in a batch"
-            raise OverLimit(f"records[{self._index}]", position, f"{count} headers, where {most} are the most")
+            raise OverLimit(f"records[{self._index}]", position, f"{count} headers, allowed are {most}")
         self._headers_left -= count
         return count, position
 

@@ -73,7 +73,7 @@ def encode_batch(
         timestamps = [record.timestamp_ms for record in records]
         for extreme in (min(timestamps), max(timestamps)):
             if not INT64_MIN <= extreme <= INT64_MAX:
-                raise OutOfRange("timestamp_ms", extreme, "it must be an integer of 64 bits")
+                raise OutOfRange("timestamp_ms", extreme, "it must be a 64-bit integer")
         base_timestamp = timestamps[0] if delete_horizon_ms is None else delete_horizon_ms
         max_timestamp = max(timestamps) if max_timestamp_ms is None else max_timestamp_ms
         content = _encode_records(records, first, base_timestamp)
@@ -85,7 +85,7 @@ def encode_batch(
         base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
         max_timestamp = NO_TIMESTAMP if max_timestamp_ms is None else max_timestamp_ms
     if timestamp_type not in (0, 1):
-        raise OutOfRange("timestamp_type", timestamp_type, "it is 0 (create time) or 1 (log append time)")
+        raise OutOfRange("timestamp_type", timestamp_type, "it must be 0 (create time) or 1 (log append time)")
     attributes = (
         int(codec)
         | (LOG_APPEND_TIME if timestamp_type else 0)
@@ -95,7 +95,7 @@ def encode_batch(
     )
     if len(content) > INT32_MAX - HEADER_BYTES:
         size = HEADER_BYTES - LENGTH_OVERHEAD + len(content)
-        raise OutOfRange("batch_length", size, "a batch is smaller than 2 GiB")
+        raise OutOfRange("batch_length", size, "a batch must be smaller than 2 GiB")
     try:
         return frame_batch(
             content,
@@ -156,7 +156,7 @@ def rebase(batch: Buffer, base_offset: int, partition_leader_epoch: int) -> byte
     """Return ``batch`` with the offset and epoch that a broker assigns: all of it stands before the CRC's cover."""
     header = read_header(batch)
     if not 0 <= base_offset <= INT64_MAX - header.last_offset_delta:
-        raise OutOfRange("base_offset", base_offset, "the batch's offsets must be in 0 to 2**63 - 1")
+        raise OutOfRange("base_offset", base_offset, "the batch's offsets must be from 0 to 2**63 - 1")
     view = memoryview(batch)
     try:
         epoch = _LEADER_EPOCH.pack(partition_leader_epoch)
@@ -214,8 +214,8 @@ def restamped_start(attributes: int, timestamp_delta: int, bytes_behind: int) ->
 def _out_of_range(*fields: tuple[str, object, int]) -> EncodeError:
     for name, value, bits in fields:
         if not isinstance(value, int) or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-            return OutOfRange(name, value, f"it must be an integer of {bits} bits")
-    raise AssertionError("a value was refused by struct that fits its field")
+            return OutOfRange(name, value, f"it must be a {bits}-bit integer")
+    raise AssertionError("struct rejected a value that fits its field")
 
 
 def _offset_range(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:
@@ -227,11 +227,11 @@ def _offset_range(records: Sequence[Record], base_offset: int | None, last_offse
         if last < records[-1].offset:
             raise OutOfRange("last_offset", last, f"the last record has the larger offset {records[-1].offset}")
     elif base_offset is None or last_offset is None:
-        raise EncodeError("records", records, "a batch without records needs base_offset and last_offset")
+        raise EncodeError("records", records, "a batch without records requires base_offset and last_offset")
     else:
         first, last = base_offset, last_offset
     if not 0 <= first <= INT64_MAX:
-        raise OutOfRange("base_offset", first, "an offset is in 0 to 2**63 - 1")
+        raise OutOfRange("base_offset", first, "an offset must be from 0 to 2**63 - 1")
     if not first <= last <= min(first + INT32_MAX, INT64_MAX):
         raise OutOfRange("last_offset", last, f"it must be from {first} up to {min(first + INT32_MAX, INT64_MAX)}")
     return first, last
@@ -246,7 +246,7 @@ def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp:
     for record in records:
         offset = record.offset
         if offset <= previous:
-            raise OutOfRange("offset", offset, f"offsets rise, and the one before is {previous}")
+            raise OutOfRange("offset", offset, f"offsets must increase, and the previous one is {previous}")
         previous = offset
         delta = record.timestamp_ms - base_timestamp
         if 0 <= delta < small_count:
@@ -283,13 +283,13 @@ def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         if key is None:
-            raise NotNullable("header key", key, "a header has a key, be it empty")
+            raise NotNullable("header key", key, "a header must have a key, which may be empty")
         if not isinstance(key, str):
-            raise EncodeError("header key", key, "it must be text")
+            raise EncodeError("header key", key, "it must be a string")
         try:
             text = key.encode()
         except UnicodeEncodeError:
-            raise EncodeError("header key", key, "it cannot be written as UTF-8") from None
+            raise EncodeError("header key", key, "it cannot be encoded as UTF-8") from None
         parts += (encode_varint(len(text)), text)
         if value is None:
             parts.append(_NULL)

@@ -29,7 +29,7 @@ MAX_BLOCKS = 1 << 14
 
 
 def _unsound(codec: str, position: int, reason: str) -> BadValue:
-    return BadValue("records", position, f"the {codec} stream is unsound: {reason}")
+    return BadValue("records", position, f"the {codec} stream is corrupt: {reason}")
 
 
 def check_blocks(count: int, position: int) -> None:
@@ -60,14 +60,14 @@ def lz4_bound(data: memoryview, position: int) -> int:
             break
         length = block & 0x7FFFFFFF
         if length > block_limit:
-            raise _unsound("lz4", position, f"a block of {length} bytes is over the frame's limit of {block_limit}")
+            raise _unsound("lz4", position, f"a block of {length} bytes exceeds the frame's limit of {block_limit}")
         bound += length if block >> 31 else min(block_limit, length * _LZ4_MAX_GROWTH)
         at += length + block_checksum_bytes
     at += 4 if flags & 0x04 else 0
     if at > size:
         raise _unsound("lz4", position, "it ends early")
     if at < size:
-        raise TrailingBytes("records", position, f"{size - at} bytes are left behind the lz4 stream")
+        raise TrailingBytes("records", position, f"{size - at} extra bytes after the lz4 stream")
     return bound
 
 
@@ -115,10 +115,12 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int, blocks
         content = int.from_bytes(data[at : at + content_bytes], "little") + (256 if content_bytes == 2 else 0)
         at += content_bytes
         if content > max_bytes and at <= size:
-            raise OverLimit("records", position, f"the records unfold to {content} bytes, {max_bytes} are allowed")
+            raise OverLimit(
+                "records", position, f"the records decompress to {content} bytes, at most {max_bytes} are allowed"
+            )
     if window > max(max_bytes, _ZSTD_USUAL_WINDOW):
         raise OverLimit(
-            "records", position, f"the zstd stream asks for a window of {window} bytes, {max_bytes} are allowed"
+            "records", position, f"the zstd stream requires a window of {window} bytes, at most {max_bytes} are allowed"
         )
 
     bound = 0
@@ -133,7 +135,7 @@ def _zstd_frame(data: memoryview, at: int, max_bytes: int, position: int, blocks
         is_last = bool(block & 1)
         kind, length = block >> 1 & 3, block >> 3
         if length > _ZSTD_BLOCK_LIMIT:
-            raise _unsound("zstd", position, f"a block of {length} bytes is over the format's limit")
+            raise _unsound("zstd", position, f"a block of {length} bytes exceeds the format's limit")
         if kind == _ZSTD_COMPRESSED:
             bound += _ZSTD_BLOCK_LIMIT
             at += length

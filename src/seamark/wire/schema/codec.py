@@ -48,7 +48,7 @@ def decode(cls: type[M], buffer: bytes | memoryview, version: int, max_elements:
     message: M
     message, position = decoder(cls, version)(buffer, 0, end, max_elements)
     if position != end:
-        raise TrailingBytes(cls.__name__, position, f"{end - position} bytes are left over behind the message")
+        raise TrailingBytes(cls.__name__, position, f"{end - position} extra bytes after the message")
     return message
 
 
@@ -143,7 +143,7 @@ def decode_versioned(cls: type[M], stored: bytes | memoryview) -> tuple[M, int]:
         raise UnknownVersion(f"{cls.__name__}.version", 0, f"version {version} is not one of {cls.versions!r}")
     message, position = decode_from(cls, stored, VERSION_BYTES, version)
     if position != len(stored):
-        raise TrailingBytes(cls.__name__, position, f"{len(stored) - position} bytes are left over behind the message")
+        raise TrailingBytes(cls.__name__, position, f"{len(stored) - position} extra bytes after the message")
     return message, version
 
 

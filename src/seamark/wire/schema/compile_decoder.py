@@ -221,7 +221,7 @@ class _DecoderWriter:
         self.line("else:")
         self.indent += 1
         self.line(f"if {mark} != 1:")
-        self.line(f"    raise BadValue({path!r}, pos - 1, 'a struct is marked by 1 or -1, not by %d' % {mark})")
+        self.line(f"    raise BadValue({path!r}, pos - 1, 'a struct must be marked by 1 or -1, got %d' % {mark})")
         self.line(f"{result} = {self.struct(kind, path)}")
         self.indent -= 1
         return result

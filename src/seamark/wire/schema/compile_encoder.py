@@ -45,11 +45,11 @@ def lacks_value(f: Field, expression: str) -> str:
 
 
 def _wrong_width(path: str, value: Any) -> OutOfRange:
-    return OutOfRange(path, value, "an id has sixteen bytes")
+    return OutOfRange(path, value, "an id must have 16 bytes")
 
 
 def _not_in_version(path: str, value: Any, version: int) -> OutOfRange:
-    return OutOfRange(path, value, f"version {version} cannot carry it")
+    return OutOfRange(path, value, f"version {version} does not have this field")
 
 
 def _checked_tags(path: str, tags: Any, known: tuple[int, ...]) -> list[tuple[int, bytes]]:
@@ -57,7 +57,7 @@ def _checked_tags(path: str, tags: Any, known: tuple[int, ...]) -> list[tuple[in
     seen = set(known)
     for tag, content in tags:
         if tag in seen or not 0 <= tag <= primitives.MAX_VARINT or not isinstance(content, bytes):
-            raise OutOfRange(f"{path}.unknown_tags", (tag, content), "is not a new tag with its bytes")
+            raise OutOfRange(f"{path}.unknown_tags", (tag, content), "is not a valid new tag with its bytes")
         seen.add(tag)
     return list(tags)
 

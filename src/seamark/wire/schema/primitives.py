@@ -65,8 +65,8 @@ def truncated_value(name: str, position: int, length: int, end: int) -> DecodeEr
 
 def bad_length(name: str, position: int, length: int) -> DecodeError:
     if length == -1:
-        return BadLength(name, position, "is null, which it must not be")
-    return BadLength(name, position, f"has the impossible length {length}")
+        return BadLength(name, position, "must not be null")
+    return BadLength(name, position, f"has the invalid length {length}")
 
 
 def too_many(name: str, position: int, count: int, width: int, end: int) -> DecodeError:
@@ -74,9 +74,9 @@ def too_many(name: str, position: int, count: int, width: int, end: int) -> Deco
     if count < 0:
         return bad_length(name, position, count)
     return Truncated(
-        name, position, f"{count} elements of at least {width} bytes do not fit into the {end - position} that are left"
+        name, position, f"{count} elements of at least {width} bytes do not fit into the remaining {end - position}"
     )
 
 
 def over_budget(name: str, position: int, count: int) -> DecodeError:
-    return BadLength(name, position, f"{count} elements are more than the limit on one message allows")
+    return BadLength(name, position, f"{count} elements exceed the limit per message")

@@ -199,7 +199,7 @@ def test_a_login_opens_all_apis_and_before_it_there_are_none() -> None:
     world = Served(security=Security(users={"alice": "secret"}, mechanisms=["PLAIN"]))
     stranger = world.client()
     assert stranger.ask(ListGroupsRequest(), 3) is None
-    assert stranger.closed == "asked for ListGroups before it was authenticated"
+    assert stranger.closed == "sent ListGroups before it was authenticated"
     client = world.client()
     assert login(client, "secret").error_code == 0
     assert client.max_frame_bytes == world.settings.socket_request_max_bytes

@@ -103,7 +103,7 @@ def test_without_acks_a_failure_ends_the_connection_and_a_success_is_not_answere
     assert client.ask(produce_request("t", batch_of(b"a"), acks=0), 12) is None
     assert client.is_open
     assert client.ask(produce_request("absent", batch_of(b"a"), acks=0), 12) is None
-    assert client.closed == "produced without acks and failed: UNKNOWN_TOPIC_OR_PARTITION"
+    assert client.closed == "sent Produce with acks=0, which failed: UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def test_a_full_disk_is_a_storage_error_that_is_told_until_there_is_room(world: Served) -> None:

@@ -156,7 +156,7 @@ def test_damage_in_the_log_ends_the_load_there_and_not_the_service(
     runtime.hold(runtime.partition_for("g"))
     runtime.release(runtime.partition_for("g"))
     world.settle()
-    assert "loaded only up to where it can be read" in caplog.text
+    assert "loaded only up to its first unreadable batch" in caplog.text
     assert world.committed("g", node=leader) == 42
 
 

@@ -76,7 +76,7 @@ def test_a_wrong_password_and_an_unknown_user_go_the_same_way(mechanism, user):
     assert b",i=4096" in answer
     with pytest.raises(AuthenticationFailed) as caught:
         exchange.step(client.final(answer))
-    assert str(caught.value) == "the client's proof does not fit"
+    assert str(caught.value) == "the client's proof is wrong"
     assert caught.value.public is None
     assert exchange.user is None
 

@@ -169,7 +169,7 @@ def test_a_line_without_a_password_is_refused_by_its_number(tmp_path):
 def test_a_user_who_is_named_twice_is_refused_by_the_file_and_the_line(tmp_path, again):
     users = tmp_path / "users"
     users.write_text(f"alice:x\n# a comment\nbob:z\n{again}\n")
-    with pytest.raises(ConfigError, match="line 4 names the user 'alice' again, who is in line 1") as caught:
+    with pytest.raises(ConfigError, match="line 4 repeats the user 'alice' of line 1") as caught:
         Gatekeeper(None, {"seamark.users.file": str(users)})
     assert str(users) in str(caught.value)
 
@@ -178,7 +178,7 @@ def test_a_user_with_two_passwords_in_two_places_is_refused_without_showing_them
     users = tmp_path / "users"
     users.write_text(f"alice:{SECRET}\n")
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
-    with pytest.raises(ConfigError, match="line 1 gives the user 'alice' another password") as caught:
+    with pytest.raises(ConfigError, match="line 1 has a different password for the user 'alice'") as caught:
         Gatekeeper(None, {"seamark.users.file": str(users), "sasl.jaas.config": jaas.format("third")})
     assert SECRET not in str(caught.value)
     assert "third" not in str(caught.value)

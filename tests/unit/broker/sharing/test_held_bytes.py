@@ -40,7 +40,7 @@ def test_who_holds_most_for_longest_goes_first(held, clock):
     held.change(hoarder, 400)
     clock.now = 60.0
     held.change(busy, 800)
-    assert "400 bytes of requests when all such came to 1210" in hoarder.reason
+    assert "400 bytes of unfinished requests when those of all clients reached 1210" in hoarder.reason
     assert busy.reason == "", "what just came is worth little time"
     assert patient.reason == "", "what is small may wait for long"
     assert held.total == 810

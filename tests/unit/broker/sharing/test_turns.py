@@ -299,7 +299,7 @@ def test_the_first_use_of_something_is_not_held_against_anybody(clock, loop, sch
 def test_connections_of_one_party_and_those_of_none_are_no_company(clock, loop, scheduler):
     done: list[str] = []
     one, other = Share("10.0.0.1:1", "10.0.0.1"), Share("10.0.0.1:2", "10.0.0.1")
-    strangers = scheduler.share("strangers at 10.0.0.2", "")
+    strangers = scheduler.share("unauthenticated clients at 10.0.0.2", "")
     for _ in range(5):
         for share in (other, strangers, scheduler.own):
             scheduler.run(share, steps("x", 1, clock, done))
@@ -421,7 +421,7 @@ def test_what_fails_is_told_and_the_others_go_on(clock, loop, scheduler, caplog)
     scheduler.run(heavy(scheduler, clock, "b"), steps("b", 5, clock, done))
     loop.run()
     assert failed == ["told"]
-    assert "a request failed while it took its turns" in caplog.text
+    assert "a request failed while it was processed in steps" in caplog.text
     scheduler.add(heavy(scheduler, clock, "a"), broken())
     scheduler.add(heavy(scheduler, clock, "b"), steps("b", 5, clock, done))
     with pytest.raises(ValueError, match="a bug"):

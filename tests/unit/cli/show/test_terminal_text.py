@@ -48,7 +48,7 @@ def test_a_warning_is_one_line(capsys, monkeypatch, name):
         (["lag", "--watch", "--every", "0s"], "--every 0s: must be greater than 0"),
         (["exporter", "--every", "0s"], "--every 0s: must be greater than 0"),
         (["consume", "t", "--limit", "-1"], "--limit -1: must be >= 0"),
-        (["topics", "list", "--bootstrap", "..:9092"], "no name that can be looked up"),
+        (["topics", "list", "--bootstrap", "..:9092"], "host name is invalid"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_before_the_cluster_is_asked(capsys, monkeypatch, words, sentence):

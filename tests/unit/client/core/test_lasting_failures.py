@@ -15,7 +15,7 @@ def test_one_that_lasts_is_said_once_then_rarely_and_when_it_is_over():
     times = range(0, AFTER_MS + AGAIN_MS + 1, 100)
     said = [(at, line) for at in times if (line := failures.failed("t-0", "no leader", at))]
     assert [at for at, _ in said] == [AFTER_MS, AFTER_MS + AGAIN_MS]
-    assert said[0][1] == "t-0 cannot be read for 5 s now, and is tried again: no leader"
+    assert said[0][1] == "t-0 could not be read for 5 s, still retrying: no leader"
     assert failures.succeeded("t-1", 70_000) is None
     assert failures.succeeded("t-0", 70_000) == "t-0 can be read again, after 70 s"
     assert failures.succeeded("t-0", 70_001) is None

@@ -97,7 +97,7 @@ def test_listeners_that_cannot_be_called_are_refused():
     async def later(partitions):
         return partitions
 
-    with pytest.raises(UsageError, match="on_revoked is a function"):
+    with pytest.raises(UsageError, match="on_revoked must be a function"):
         Listener.checked(None, 3, None)
     with pytest.raises(UsageError, match="AsyncConsumer"):
         Listener.checked(later, None, None)

@@ -97,9 +97,9 @@ def test_a_record_with_too_many_headers_is_told_with_its_place_the_bound_and_the
     assert failure_kind.kind is FailureKind.ERROR
     assert isinstance(failure_kind.error, RecordsTooLarge)
     assert str(failure_kind.error).startswith(
-        "the records of t-0 at offset 7 cannot be read: their batch is over record.max.headers"
+        "the records of t-0 at offset 7 cannot be read: their batch exceeds record.max.headers"
     )
-    for part in ("the record has 3000000 headers", "at most 10000", "seek to 8, behind the batch"):
+    for part in ("the record has 3000000 headers", "at most 10000", "seek to 8, the end of the batch"):
         assert part in str(failure_kind.error)
     assert [each.partition for each in made.take(10).records] == [1, 1, 1], "the other partition goes on"
     assert isinstance(made.take(10).failures[0].error, CorruptRecords), "and it is told again"
@@ -193,7 +193,7 @@ def test_of_a_control_batch_with_many_records_only_the_marker_is_read() -> None:
 
 def test_the_largest_offset_is_refused_because_none_can_follow() -> None:
     chunk = Chunk(PARTITION, 5, sealed(record(), base_offset=2**63 - 1))
-    with pytest.raises(DecodeError, match="behind which there is none"):
+    with pytest.raises(DecodeError, match="after which no offset is left"):
         chunk.take(1)
 
 

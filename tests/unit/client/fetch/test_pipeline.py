@@ -303,4 +303,4 @@ def test_a_node_that_does_not_answer_is_named_once_it_lasts_and_when_it_is_over(
     run(story, fetch_max_wait_ms=1)
     lines = [(record.event, record.getMessage()) for record in caplog.records if record.levelname == "WARNING"]
     assert [event for event, _ in lines] == ["node_waits", "node_goes_on"]
-    assert "node 1 does not answer Fetch for" in lines[0][1]
+    assert "node 1 has not responded to Fetch for" in lines[0][1]

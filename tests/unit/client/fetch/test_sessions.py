@@ -99,8 +99,8 @@ def test_a_full_answer_must_be_about_exactly_the_asked_partitions() -> None:  # 
     request = session.build({A: ask(0), B: ask(0)})
     assert session.answered(request, ErrorCode.NONE, 9, [A, C]) is Verdict.REJECTED
     assert "full fetch of t-0, t-1" in session.problem
-    assert "it has also t-2" in session.problem
-    assert "it lacks t-1" in session.problem
+    assert "unexpected t-2" in session.problem
+    assert "missing t-1" in session.problem
     assert session.build({A: ask(0)}).session_id == 0
 
 

@@ -61,7 +61,7 @@ def test_the_caller_may_cap_the_version():  # K7
 def test_no_common_version_is_an_error_that_names_broker_and_api(offered, limits):
     broker = versions(**offered)
     assert not broker.has(OffsetCommitRequest, **limits)
-    with pytest.raises(UnsupportedByBroker, match="b:1: OffsetCommit in versions"):
+    with pytest.raises(UnsupportedByBroker, match="b:1: OffsetCommit versions"):
         broker.choose(OffsetCommitRequest, **limits)
 
 

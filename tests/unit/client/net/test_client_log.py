@@ -49,7 +49,7 @@ def test_of_one_event_so_many_lines_are_written_in_a_minute_and_the_next_says_wh
     assert len(caplog.records) == MOST_PER_MINUTE + 1
     now[0] += 60
     log.say(logging.WARNING, "waits", "later")
-    assert caplog.records[-1].getMessage() == "later (30 lines of this kind were left out before)"
+    assert caplog.records[-1].getMessage() == "later (30 similar lines were suppressed)"
 
 
 def test_automatic_commits_that_fail_are_told_once_now_and_then_and_when_it_is_over() -> None:
@@ -60,7 +60,7 @@ def test_automatic_commits_that_fail_are_told_once_now_and_then_and_when_it_is_o
     assert told[0][0].text == "an automatic commit of t-0 failed: the group has moved on"
     assert told[-1][0].text == "an automatic commit of t-0 failed: the group has moved on (61 failed in a row)"
     [line] = log.ended([PARTITION], None, AGAIN_MS + 2_000, 0)
-    assert line.text == "automatic commits succeed again, after 61 failed"
+    assert line.text == "automatic commits succeed again, after 61 failures"
     assert log.ended([PARTITION], None, AGAIN_MS + 3_000, 0) == ()
     assert log.ended([PARTITION], error, AGAIN_MS + 4_000, 0), "the next time is told again"
 
@@ -95,5 +95,6 @@ def test_a_partition_that_no_topic_can_have_is_left_out_of_a_groups_offsets_and_
         found = admin_offsets._committed(SimpleNamespace(log=log), "g\x9b", fetched)
         assert {partition.partition for partition in found} == {0, 2**31 - 2}
     assert [record.getMessage() for record in caplog.records] == [
-        r"group 'g\x9b' has an offset of partition -5 of topic 't', which no topic can have: it is left out"
+        r"group 'g\x9b' has a committed offset for partition -5 of topic 't', which is not a valid partition "
+        r"number: ignored"
     ]

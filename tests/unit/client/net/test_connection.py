@@ -89,7 +89,7 @@ def test_an_answer_out_of_order_ends_the_connection():
         await asyncio.sleep(0)
         deliver(connection, reply(1))
         for each in waiting:
-            with pytest.raises(PeerProtocolError, match="correlation id 1, not 0"):
+            with pytest.raises(PeerProtocolError, match="correlation id 1, expected 0"):
                 await each
         assert wire.aborted
         assert not connection.is_open
@@ -101,9 +101,9 @@ def test_a_request_without_an_answer_in_time_ends_the_connection_and_says_so():
     async def scenario():
         connection, _ = open_connection()
         slow, behind = beat(connection, 0.05), beat(connection, 60)
-        with pytest.raises(RequestTimedOut, match=r"broker:9092: no answer to Heartbeat within 0\.05 s"):
+        with pytest.raises(RequestTimedOut, match=r"broker:9092: no response to Heartbeat within 0\.05 s"):
             await slow
-        with pytest.raises(ConnectionFailed, match="because no answer to Heartbeat"):
+        with pytest.raises(ConnectionFailed, match="because no response to Heartbeat"):
             await behind
         with pytest.raises(RequestTimedOut):
             await beat(connection)

@@ -23,7 +23,7 @@ def test_integers_have_the_sizes_of_javas(content: bytes) -> None:
     read = load_deserializer("key", int)
     assert read is not None
     assert read(content) == 7
-    with pytest.raises(ValueError, match="1, 2, 4 or 8 bytes, not 3"):
+    with pytest.raises(ValueError, match="1, 2, 4 or 8 bytes, got 3"):
         read(b"123")
 
 

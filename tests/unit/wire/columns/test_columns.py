@@ -272,12 +272,12 @@ def test_more_bytes_than_an_arrow_column_can_count_are_refused_before_room_is_ma
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"columns": ["offset", "topic"]}, "columns='topic': there is no such column"),
-        ({"columns": ["key", "key"]}, "columns='key': it is asked for twice"),
-        ({"timestamp_unit": "s"}, "timestamp_unit='s': it is 'ms' or 'us'"),
-        ({"max_bytes": -1}, "max_bytes=-1: it cannot be negative"),
-        ({"start": -1}, "start=-1: an offset is in 0 to 2**63 - 1"),
-        ({"end": 2**63 + 1}, "end=9223372036854775809: an offset is in 0 to 2**63 - 1"),
+        ({"columns": ["offset", "topic"]}, "columns='topic': no such column"),
+        ({"columns": ["key", "key"]}, "columns='key': it is named twice"),
+        ({"timestamp_unit": "s"}, "timestamp_unit='s': it must be 'ms' or 'us'"),
+        ({"max_bytes": -1}, "max_bytes=-1: it must not be negative"),
+        ({"start": -1}, "start=-1: an offset must be from 0 to 2**63 - 1"),
+        ({"end": 2**63 + 1}, "end=9223372036854775809: an offset must be from 0 to 2**63 - 1"),
     ],
 )
 def test_a_wrong_argument_is_refused_in_a_sentence(arguments, sentence):

@@ -92,7 +92,7 @@ def test_an_offset_that_is_not_beyond_the_committed_one_is_refused(offset):
 
 
 def test_a_range_that_ends_before_it_starts_is_refused():
-    with pytest.raises(OutOfRange, match="not behind its start"):
+    with pytest.raises(OutOfRange, match="not greater than its start"):
         DoneAhead(BASE, [(1005, 1005)])
 
 

@@ -68,7 +68,7 @@ def _plan(
     if is_repeated:
         raise RequestRefused(ErrorCode.INVALID_REQUEST, "the topic is named more than once")
     if not context.may(Operation.ALTER, ResourceType.TOPIC, wanted.name):
-        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not alter it")
+        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client is not authorized to alter it")
     topic = require_topic(node.cluster, wanted.name)
     assignments = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     return topic, plan_partitions(node.cluster, topic, wanted.count, assignments)

@@ -95,7 +95,7 @@ def _check_request(wanted: CreateTopicsRequestTopic, *, is_repeated: bool) -> No
 
 def _check_right(wanted: CreateTopicsRequestTopic, context: RequestContext) -> None:
     if not context.may(Operation.CREATE, ResourceType.TOPIC, wanted.name):
-        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not create it")
+        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client is not authorized to create it")
 
 
 def _plan(node: Services, wanted: CreateTopicsRequestTopic, beside: dict[str, str]) -> TopicPlan:

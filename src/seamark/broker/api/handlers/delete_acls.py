@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 API = "DeleteAcls"
 VERSIONS = "1-3"
 _GIVEN_AT_START = (
-    "The rule was given when the broker was started: remove it there and start the broker again; "
-    "a rule that denies the same takes effect at once."
+    "The ACL was given when the broker was started: remove it there and restart the broker. To revoke it "
+    "immediately, create an ACL that denies the same."
 )
-_COPY_DELETED = f"The rule that CreateAcls made is deleted, but stays in effect. {_GIVEN_AT_START}"
+_COPY_DELETED = f"The ACL created by CreateAcls is deleted, but the same ACL stays in effect. {_GIVEN_AT_START}"
 HAS_LONG_ANSWERS = True
 # A filter that names one resource looks at the rules of that, any other at all rules.
 _MOST_RULES_LOOKED_AT = 100_000
-_TOO_MUCH = f"The filters look at more than {number_text(_MOST_RULES_LOOKED_AT)} rules: send fewer of them at once."
+_TOO_MUCH = (
+    f"The filters would check more than {number_text(_MOST_RULES_LOOKED_AT)} ACLs: send fewer filters per request."
+)
 
 
 def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
@@ -66,7 +68,7 @@ def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) 
     def answer(wanted: AclFilter | None) -> DeleteAclsResponseFilterResult:
         if wanted is None:
             return DeleteAclsResponseFilterResult(
-                error_code=ErrorCode.INVALID_REQUEST, error_message="The filter has a number that is not known."
+                error_code=ErrorCode.INVALID_REQUEST, error_message="The filter contains an unknown number."
             )
         return DeleteAclsResponseFilterResult(matching_acls=lazily(matching, matched[wanted]))
 

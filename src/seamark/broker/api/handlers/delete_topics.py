@@ -46,7 +46,7 @@ def handle(node: Services, request: DeleteTopicsRequest, context: RequestContext
     existing: list[tuple[DeleteTopicsRequestTopic, Topic]] = []
     for request_topic in asked:
         if (request_topic.name is None) == (request_topic.topic_id == ZERO_UUID):
-            reason = "a topic is named by its name or by its id"
+            reason = "a topic must be given by name or by id"
             answers.append(_answer(request_topic.name, request_topic.topic_id, ErrorCode.INVALID_REQUEST, reason))
         elif counts[request_topic.name or request_topic.topic_id] > 1:
             reason = "the topic is named more than once"
@@ -67,7 +67,7 @@ def handle(node: Services, request: DeleteTopicsRequest, context: RequestContext
             doomed.append(topic)
         elif request_topic.name is not None:
             # Told once for the two.
-            reason = "the topic is named by its name and by its id"
+            reason = "the topic is given both by name and by id"
             answers.append(_answer(topic.name, topic.id, ErrorCode.INVALID_REQUEST, reason))
     code, why = _delete(node, doomed)
     answers += [_answer(topic.name, topic.id, code, why) for topic in doomed]
@@ -95,7 +95,9 @@ def _find(
         # Whoever may not see the topic does not learn the name behind its id.
         may_see = not by_id or context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
         shown = name if may_see else None
-        return _answer(shown, wanted.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not delete it")
+        return _answer(
+            shown, wanted.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client is not authorized to delete it"
+        )
     if topic is None:
         return _answer(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shortened(name)!r}")
     return topic

@@ -33,7 +33,7 @@ def handle(node: Services, request: DescribeAclsRequest, context: RequestContext
         return _refused(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     wanted = filter_of(request)
     if wanted is None:
-        return _refused(ErrorCode.INVALID_REQUEST, "The filter has a number that is not known.")
+        return _refused(ErrorCode.INVALID_REQUEST, "The filter contains an unknown number.")
     rules = sorted(acls.matching(wanted), key=_pattern)
     groups = [(pattern, list(group)) for pattern, group in groupby(rules, _pattern)]
     return DescribeAclsResponse(resources=lazily(_resource, groups))

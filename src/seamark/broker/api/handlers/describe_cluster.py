@@ -30,7 +30,7 @@ def handle(node: Services, request: DescribeClusterRequest, context: RequestCont
             else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         )
         response = refuse(request, context.version, code)
-        response.error_message = f"endpoint type {request.endpoint_type} cannot be asked for: this is a broker"
+        response.error_message = f"endpoint type {request.endpoint_type} is not supported by a broker"
         return response
     cluster = node.cluster
     response = DescribeClusterResponse(cluster_id=cluster.cluster_id, controller_id=cluster.controller_id)

@@ -87,7 +87,9 @@ def _topic_configs(
 ) -> list[DescribeConfigsResponseConfig]:
     name = resource.resource_name
     if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-        raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not see its configuration")
+        raise RequestRefused(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client is not authorized to describe its configuration"
+        )
     check_name(name)
     own = require_topic(node.cluster, name).config.own
     described = []
@@ -103,7 +105,8 @@ def _broker_configs(
 ) -> list[DescribeConfigsResponseConfig]:
     if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise RequestRefused(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the client may not see the broker's configuration"
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "the client is not authorized to describe the broker's configuration",
         )
     is_default = broker_named(node, resource.resource_name) is None
     described = []

@@ -36,7 +36,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 _MANY_KEYS = 4
 _SHARE_KEYS = 6
 
-NO_TRANSACTIONS = "This broker does not serve transactions yet: no transactional.id can be used."
+NO_TRANSACTIONS = "This broker does not support transactions yet: transactional.id cannot be used."
 
 
 class Coordinator(NamedTuple):
@@ -55,7 +55,7 @@ _NOT_AVAILABLE = Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, message="The c
 def handle(node: Services, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     version = context.version
     if request.key_type not in (GROUP, TRANSACTION, SHARE):
-        unknown = Coordinator(ErrorCode.INVALID_REQUEST, message=f"There is no key type {request.key_type}.")
+        unknown = Coordinator(ErrorCode.INVALID_REQUEST, message=f"Unknown key type {request.key_type}.")
         return _one(unknown) if version < _MANY_KEYS else _many(lambda _: unknown, request.coordinator_keys)
     if version < _MANY_KEYS:
         return _one(find(node, context, request.key_type, request.key))
@@ -71,7 +71,7 @@ def find(node: Services, context: RequestContext, key_type: int, key: str) -> Co
         return Coordinator(ErrorCode.INVALID_REQUEST)
     if not context.may(Operation.DESCRIBE, ResourceType.GROUP, key):
         return Coordinator(
-            ErrorCode.GROUP_AUTHORIZATION_FAILED, message=f"You may not describe group {shortened(key)}."
+            ErrorCode.GROUP_AUTHORIZATION_FAILED, message=f"Not authorized to describe group {shortened(key)}."
         )
     cluster = node.cluster
     topic = cluster.offsets_topic()

@@ -97,12 +97,15 @@ def _alter(
 ) -> None:
     if resource.resource_type == TOPIC_RESOURCE:
         if not context.may(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
-            raise RequestRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not change its configuration")
+            raise RequestRefused(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client is not authorized to alter its configuration"
+            )
         changes.topics.append(_altered_topic(node, resource))
     elif resource.resource_type == BROKER_RESOURCE:
         if not context.may(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
             raise RequestRefused(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the client may not change the broker's configuration"
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                "the client is not authorized to alter the broker's configuration",
             )
         is_default = broker_named(node, resource.resource_name) is None
         changes.broker[is_default] = _altered_broker(node, resource)
@@ -150,13 +153,11 @@ def _changed(key: ConfigKey, present: Any, change: IncrementalAlterConfigsReques
         # Kafka does not expect this either: its answer is the code for what nobody thought of, without a sentence.
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
     if change.value is None:
-        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{key.name} was given without a value")
+        raise RequestRefused(ErrorCode.INVALID_REQUEST, f"{key.name} has no value")
     if change.config_operation == SET:
         return change.value
     if key.kind is not ConfigType.LIST:
-        raise RequestRefused(
-            ErrorCode.INVALID_CONFIG, f"{key.name} is no list, to which something could be added or taken from"
-        )
+        raise RequestRefused(ErrorCode.INVALID_CONFIG, f"{key.name} is not a list: APPEND and SUBTRACT do not apply")
     given = dict.fromkeys(item.strip() for item in change.value.split(",") if item.strip())
     items: list[str] = list(present or [])
     if change.config_operation == APPEND:

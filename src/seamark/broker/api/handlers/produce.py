@@ -52,12 +52,12 @@ _ADMIN_CLIENT = "__admin_client"
 
 def handle(node: Services, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     if context.version < OLDEST_SERVED:
-        context.hang_up(f"produced in version {context.version}, whose message sets are not taken any more")
+        context.hang_up(f"sent Produce version {context.version}, whose message sets are no longer supported")
         return None
     refusal = _refusal(request)
     if refusal is not ErrorCode.NONE:
         if request.acks == NO_ACKS:
-            context.hang_up(f"produced without acks and was refused: {refusal.name}")
+            context.hang_up(f"sent Produce with acks=0, which was rejected: {refusal.name}")
             return None
         return refuse(request, context.version, refusal)
     producing = _Producing(node, request, context)
@@ -147,7 +147,7 @@ class _Producing:
             self._context.no_reply()
         else:
             names = sorted(ErrorCode(code).name for code in codes if code)
-            self._context.hang_up(f"produced without acks and failed: {', '.join(names)}")
+            self._context.hang_up(f"sent Produce with acks=0, which failed: {', '.join(names)}")
         return None
 
     def _append(
@@ -249,7 +249,7 @@ class _Producing:
 
     def _refused(self, partition: Partition, refusal: RequestRefused) -> ProduceResponsePartition:
         """As in Kafka, only records that spoil their batch are told in words; the others are in the broker's log."""
-        _log.debug("%s: a batch of %s was refused: %s", partition.name, self._context.client_id, refusal)
+        _log.debug("%s: a batch from %s was rejected: %s", partition.name, self._context.client_id, refusal)
         failed = _failed(partition.index, refusal.code)
         if isinstance(refusal, RefusedByLog):
             failed.log_start_offset = partition.log_start

@@ -221,7 +221,7 @@ class Commits:
         elif verdict.remedy is Remedy.REJOIN:
             self._effects += membership.request_rejoin("offset commit failed since group is already rebalancing")
         elif verdict.remedy is Remedy.RESET:
-            self._effects += membership.reset(verdict.reset, "a commit was refused")
+            self._effects += membership.reset(verdict.reset, "a commit was rejected")
 
     def failed(self, ticket: int, error: ClientError, now_ms: int) -> bool:
         """The coordinator did not answer (F21)."""

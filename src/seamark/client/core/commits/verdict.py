@@ -33,10 +33,10 @@ _GENERATION_OVER = {
 
 class Remedy(Enum):
     NONE = "none"
-    RETRY = "the same coordinator may answer otherwise later"
+    RETRY = "retry with the same coordinator"
     REDISCOVER = "look the coordinator up again, then retry"
-    REJOIN = "the group is rebalancing: take part in it"
-    RESET = "the generation is over: join anew"
+    REJOIN = "the group is rebalancing: rejoin"
+    RESET = "the generation is over: join again"
 
 
 class Verdict(NamedTuple):
@@ -70,7 +70,9 @@ def verdict_on(codes: Sequence[tuple[TopicPartition, ErrorCode]], context: Commi
         if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
             too_large = [where for where, reported in codes if reported is code]
             return Verdict(
-                CommitMetadataTooLarge("the metadata is longer than the broker allows", too_large, context.group_id)
+                CommitMetadataTooLarge(
+                    "the offset metadata is longer than the broker allows", too_large, context.group_id
+                )
             )
         if code in _RETRY:
             return Verdict(broker_error(code, _API, f"{partition}, {group}"), Remedy.RETRY)
@@ -113,8 +115,8 @@ def not_sent(group_id: str, partitions: Sequence[TopicPartition], state: MemberS
     if state.is_joining:
         return RebalanceInProgress("the member is joining the group; poll, then commit again", partitions, group_id)
     return CommitFailed(
-        "this consumer is not part of the group at the moment, and its partitions may belong to another; the time "
-        "between polls was longer than max.poll.interval.ms, or the group removed it",
+        "this consumer is currently not a member of the group, and its partitions may be assigned to another; "
+        "either the time between polls exceeded max.poll.interval.ms, or the coordinator removed the member",
         partitions,
         group_id,
     )
@@ -122,6 +124,6 @@ def not_sent(group_id: str, partitions: Sequence[TopicPartition], state: MemberS
 
 def _left_behind(code: ErrorCode) -> str:
     return (
-        f"the group has rebalanced without this member ({code.name}); the time between polls was longer than "
+        f"the group has rebalanced without this member ({code.name}); either the time between polls exceeded "
         "max.poll.interval.ms, or another client uses the group id"
     )

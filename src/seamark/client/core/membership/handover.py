@@ -163,7 +163,7 @@ class Preparation:
             context.emit(CommitBeforeJoin(self._commit_until_ms))
         if now_ms < self._commit_until_ms:
             return True
-        context.log("warning", "commit_before_join", "the commit before joining was not answered in time; joining")
+        context.log("warning", "commit_before_join", "the commit before joining timed out; joining without it")
         return False
 
     @property
@@ -223,11 +223,13 @@ class Completion:
             except TooManyAssigned as error:
                 count = counted(error.count, "partition")
                 self._refuse(
-                    attempt, f"{count} of topics that have {number_text(known)} as far as is known here", topics
+                    attempt,
+                    f"{count} of topics that have {number_text(known)} according to this member's metadata",
+                    topics,
                 )
                 # If they have grown, this is how it is found out.
                 context.emit(RefreshMetadata(frozenset(topics)))
-                context.request_rejoin("received assignments name more partitions than there are")
+                context.request_rejoin("received assignments contain more partitions than exist")
                 return True
             except SeamarkError as error:
                 context.request_rejoin("the assignment could not be read")
@@ -238,7 +240,7 @@ class Completion:
             strangers = sorted({partition.topic for partition in assignment.partitions}.difference(topics))
             if strangers:
                 some = some_of([shortened(name) for name in strangers])
-                self._refuse(attempt, f"partitions of {some}, which is not subscribed to here", strangers)
+                self._refuse(attempt, f"partitions of {some}, to which this member is not subscribed", strangers)
                 context.request_rejoin(f"received assignments do not match current subscription: {some}")
                 return True
             attempt.taken = assignment
@@ -264,8 +266,9 @@ class Completion:
 
     def _refuse(self, attempt: JoinAttempt, what: str, topics: Sequence[str]) -> None:
         text = (
-            f"the group's leader, member {shortened(attempt.leader)!r}, assigned {what}; none of the assignment is "
-            "taken, and the group is joined again. If this goes on, stop that member, or use a group.id of your own"
+            f"the group's leader, member {shortened(attempt.leader)!r}, assigned {what}; the whole assignment is "
+            "ignored, and this member joins the group again. If this continues, stop that member, or use another "
+            "group.id"
         )
         self._context.log(
             "warning", "assignment_refused", text, topics=tuple(topics[:_TOPICS_NAMED]), leader=attempt.leader
@@ -303,5 +306,5 @@ class Completion:
 
 def _why(assignment: bytes, error: SeamarkError) -> str:
     if not assignment:
-        return "is empty: it assigned nothing to this member, not even no partitions"
+        return "is empty: it does not even contain an empty list of partitions"
     return f"cannot be read ({error})"

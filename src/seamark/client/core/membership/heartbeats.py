@@ -160,14 +160,14 @@ class Heartbeats:
         elif self._timing.is_session_over(now_ms):
             self._give_up_outstanding()
             self._timing.failed(now_ms)
-            context.forget_coordinator("the session passed without an answer to a heartbeat")
+            context.forget_coordinator("the session expired without a response to a heartbeat")
             context.find_coordinator()
         elif self._poll_interval.is_exceeded(now_ms):
             context.log(
                 "warning",
                 "poll_interval_exceeded",
-                f"poll was not called for max.poll.interval.ms ({self._settings.max_poll_interval_ms} ms); leaving the "
-                "group: raise it, lower max.poll.records, or hand the work to other threads",
+                f"poll was not called for max.poll.interval.ms ({self._settings.max_poll_interval_ms} ms); leaving "
+                "the group: increase it, lower max.poll.records, or move the work to other threads",
             )
             self._leave("consumer poll timeout has expired", now_ms)
         elif self._timing.is_due(now_ms):
@@ -195,7 +195,7 @@ class Heartbeats:
         self._timing.failed(now_ms)
         reaction = reaction_to(code)
         if reaction.forgets_coordinator:
-            context.forget_coordinator(f"Heartbeat answered {code.name}")
+            context.forget_coordinator(f"Heartbeat failed with {code.name}")
             context.find_coordinator()
         elif reaction.reset is not Reset.NOTHING:
             if sent_under != context.generation:
@@ -207,7 +207,7 @@ class Heartbeats:
         elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
             self._fenced = broker_error(code, "Heartbeat", self._subject)
         else:
-            context.log("warning", "heartbeat_failed", f"Heartbeat answered {code.name}; trying again")
+            context.log("warning", "heartbeat_failed", f"Heartbeat failed with {code.name}; retrying")
 
     def _failed(self, error: Exception, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
         self._ticket = None

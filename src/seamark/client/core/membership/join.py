@@ -187,7 +187,7 @@ class JoinLoop:
         if generation.is_reset or state is not MemberState.STABLE:
             self.attempt = None
             reason = (
-                f"the rebalance was overtaken: generation {generation.generation_id} of member "
+                f"the rebalance was superseded: generation {generation.generation_id} of member "
                 f"{generation.member_id!r} in state {state.value}"
             )
             context.reset(Reset.EVERYTHING, reason)
@@ -219,7 +219,7 @@ class JoinLoop:
             return
         self._metrics.joins.add(now_ms - attempt.started_ms)
         if response.protocol_type is not None and response.protocol_type != PROTOCOL_TYPE:
-            self._end_with(self._inconsistent(f"it is a group of type {response.protocol_type!r}"), now_ms)
+            self._end_with(self._inconsistent(f"the group has protocol type {response.protocol_type!r}"), now_ms)
             return
         if context.state is not MemberState.PREPARING_REBALANCE:
             # The generation was reset while the request was under way: what it joined is not what we are.
@@ -234,7 +234,7 @@ class JoinLoop:
             return
         attempt.members, unreadable = read_subscriptions(response.members)
         for member_id, problem in list(unreadable.items())[:_MEMBERS_NAMED]:
-            text = f"member {member_id} is assigned nothing: its subscription cannot be read ({problem})"
+            text = f"member {member_id} is assigned no partitions: its subscription cannot be decoded ({problem})"
             context.log("warning", "subscription_unreadable", text, member_id=member_id)
         # A leader that may skip the assignment still watches the metadata (KIP-814), so it needs to know the topics.
         self.group_topics = topics_of(attempt.members)
@@ -291,7 +291,7 @@ class JoinLoop:
         name = context.generation.protocol
         assignor = self._assignors.get(name or "")
         if assignor is None:
-            self._end_with(self._inconsistent(f"its assignor {name!r} is not configured here"), now_ms)
+            self._end_with(self._inconsistent(f"this member does not have the group's assignor {name!r}"), now_ms)
             return
         try:
             assignments = assign(assignor, self._cluster, members, self._protocol)
@@ -320,9 +320,11 @@ class JoinLoop:
             return
         self._metrics.syncs.add(now_ms - attempt.sync_started_ms)
         if response.protocol_type is not None and response.protocol_type != PROTOCOL_TYPE:
-            self._end_with(self._inconsistent(f"it is a group of type {response.protocol_type!r}"), now_ms)
+            self._end_with(self._inconsistent(f"the group has protocol type {response.protocol_type!r}"), now_ms)
         elif response.protocol_name is not None and response.protocol_name != context.generation.protocol:
-            self._end_with(self._inconsistent(f"the group was synced for assignor {response.protocol_name!r}"), now_ms)
+            self._end_with(
+                self._inconsistent(f"the SyncGroup response is for assignor {response.protocol_name!r}"), now_ms
+            )
         elif context.generation.is_reset or context.state is not MemberState.COMPLETING_REBALANCE:
             self._end_with(broker_error(ErrorCode.ILLEGAL_GENERATION, "SyncGroup", self._subject), now_ms)
         else:
@@ -340,7 +342,7 @@ class JoinLoop:
         context = self._context
         reaction = reaction_to(code)
         if reaction.forgets_coordinator:
-            context.forget_coordinator(f"{api} answered {code.name}")
+            context.forget_coordinator(f"{api} failed with {code.name}")
         # An instance id that is fenced here was taken before we came: joining with a blank id would only take it back.
         if sent_under == context.generation and code is not ErrorCode.FENCED_INSTANCE_ID:
             context.reset(reaction.reset, f"encountered {code.name} from {api} response")
@@ -390,7 +392,7 @@ class JoinLoop:
 
 def no_assignor() -> UsageError:
     """C2, E14."""
-    return UsageError("subscribing needs an assignor, but partition.assignment.strategy is set to empty")
+    return UsageError("subscribe() requires an assignor, but partition.assignment.strategy is empty")
 
 
 class JoinWaiting:
@@ -427,11 +429,11 @@ class JoinWaiting:
             return None
         if not context.is_coordinator_known:
             problem = self.coordinator_problem()
-            return f"its coordinator is not known{'' if problem is None else f': {problem}'}"
+            return f"the coordinator is unknown{'' if problem is None else f': {problem}'}"
         if error is not None:
             return str(error)
         if context.state is MemberState.PREPARING_REBALANCE:
-            return "JoinGroup is not answered so far; the coordinator waits until the other members have come to poll"
+            return "no response to JoinGroup yet; the coordinator waits until the other members poll"
         if context.state is MemberState.COMPLETING_REBALANCE:
-            return "SyncGroup is not answered so far; the leader of the group has not assigned the partitions yet"
+            return "no response to SyncGroup yet; the group leader has not assigned the partitions yet"
         return None

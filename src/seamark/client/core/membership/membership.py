@@ -269,11 +269,11 @@ class Membership:
         self._leave_ticket = None
         codes = [response.error_code, *(member.error_code for member in response.members)]
         if any(codes):
-            self._context.log("warning", "leave_failed", f"LeaveGroup answered error codes {codes}")
+            self._context.log("warning", "leave_failed", f"LeaveGroup failed with error codes {codes}")
 
     def _leave_failed(self, error: Exception, sent_under: Generation, now_ms: int) -> None:  # noqa: ARG002
         self._leave_ticket = None
-        self._context.log("warning", "leave_failed", f"LeaveGroup was not answered: {error}")
+        self._context.log("warning", "leave_failed", f"LeaveGroup got no response: {error}")
 
     def _disown(self) -> None:
         if self._context.owned:

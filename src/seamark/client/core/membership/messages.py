@@ -145,7 +145,7 @@ def read_assignment(assignment: bytes, most: int) -> MemberAssignment:
     }
     partitions = tuple(sorted(assigned))
     if impossible := next((partition for partition in partitions if partition.partition < 0), None):
-        raise SeamarkError(f"it names partition {impossible.partition} of topic {impossible.topic!r}")
+        raise SeamarkError(f"it contains the invalid partition {impossible.partition} of topic {impossible.topic!r}")
     return MemberAssignment(partitions=partitions, user_data=decoded.user_data)
 
 

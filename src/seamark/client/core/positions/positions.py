@@ -217,7 +217,7 @@ class Positions:
             outcome = answer.outcome
             if outcome is OffsetOutcome.NOTHING and state.phase is Phase.RESET and self._timestamp(state) < 0:
                 # Every log has a beginning and an end.
-                why = "the broker answered without an offset"
+                why = "the response contains no offset"
                 code = ErrorCode.OFFSET_NOT_AVAILABLE
                 state.last_error = broker_error(code, "ListOffsets", f"partition {state.partition}", why)
                 outcome = OffsetOutcome.RETRY
@@ -297,9 +297,11 @@ class Positions:
         if self._policy.is_none:
             self._stuck(state, LogTruncated(state.partition, state.position, divergence))
         elif divergence is None:
-            self._discard(state, f"the leader does not know epoch {state.position.leader_epoch}, which it was read in")
+            self._discard(state, f"the leader does not know the position's leader epoch {state.position.leader_epoch}")
         else:
-            self._say_reset(state, state.position, divergence, "the log was cut there by an unclean leader election")
+            self._say_reset(
+                state, state.position, divergence, "the log was truncated there by an unclean leader election"
+            )
             state.position = divergence
             self._ready(state)
 
@@ -378,7 +380,7 @@ class Positions:
         """Go where the policy says; if that is where the fetcher comes from, not without a pause."""
         is_fruitless = state.reset_to == position.offset
         state.fruitless_resets = state.fruitless_resets + 1 if is_fruitless else 0
-        self._discard(state, "the log does not hold that offset any more, or not yet (OFFSET_OUT_OF_RANGE)")
+        self._discard(state, "the position is outside the log (OFFSET_OUT_OF_RANGE)")
         if is_fruitless:
             state.last_error = broker_error(
                 ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch", f"{state.partition} at offset {position.offset}"
@@ -437,8 +439,8 @@ class LogTruncated(PositionError):
     def __init__(self, partition: TopicPartition, position: Position, divergence: Position | None) -> None:
         where = "at an unknown offset" if divergence is None else f"at offset {divergence.offset}"
         super().__init__(
-            f"the log of {partition} was truncated: it differs from what was read up to offset {position.offset} "
-            f"{where}, and auto.offset.reset=none forbids to go back by itself",
+            f"the log of {partition} was truncated: it differs {where} from what was read up to offset "
+            f"{position.offset}, and auto.offset.reset=none forbids an automatic reset",
             (partition,),
         )
         self.position = position

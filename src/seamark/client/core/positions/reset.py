@@ -44,7 +44,9 @@ class ResetPolicy:
             return cls(text)
         if text.startswith(_BY_DURATION):
             return cls(text, _duration_ms(text))
-        raise ConfigError(OPTION, text, "must be earliest, latest, none or by_duration:<ISO 8601 duration>, lower case")
+        raise ConfigError(
+            OPTION, text, "must be earliest, latest, none or by_duration:<ISO 8601 duration>, in lower case"
+        )
 
     @property
     def is_none(self) -> bool:

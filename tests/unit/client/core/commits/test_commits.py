@@ -502,5 +502,5 @@ def test_commits_of_a_member_that_is_joining_are_one_line_of_the_log_and_their_n
     lines = [effect.text for effect in driver.effects if isinstance(effect, LogLine)]
     assert lines == [
         "a commit of t-0 failed: the member is joining the group; poll, then commit again",
-        "commits succeed again, after 100 failed",
+        "commits succeed again, after 100 failures",
     ]

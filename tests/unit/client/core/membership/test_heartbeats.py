@@ -131,7 +131,7 @@ def test_an_answer_to_a_request_from_before_a_reset_does_not_reset_again():
     driver = MemberDriver(**TUNED)
     driver.settle("t-0")
     driver.advance(2000)
-    driver.carry_out(driver.membership.reset(Reset.KEEP_MEMBER_ID, "a commit was refused"))
+    driver.carry_out(driver.membership.reset(Reset.KEEP_MEMBER_ID, "a commit was rejected"))
     driver.answer_heartbeat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert driver.membership.generation.member_id == "me"
     assert driver.metrics.stale_answers == 1

@@ -16,7 +16,7 @@ from tests.support.membership_driver import MemberDriver
 # covers: C2, E14
 def test_polling_without_an_assignor_names_the_empty_option():
     driver = MemberDriver(strategy=None)
-    with pytest.raises(UsageError, match=r"partition\.assignment\.strategy is set to empty"):
+    with pytest.raises(UsageError, match=r"partition\.assignment\.strategy is empty"):
         driver.poll()
 
 

@@ -52,9 +52,7 @@ def test_what_was_published_is_read_and_nothing_else(tmp_path):
 def test_records_that_cannot_be_read_are_told_in_one_line_of_the_log(tmp_path, caplog):
     lake = Lake.create(tmp_path / "lake", None)
     files = LakeFiles(str(lake.path))
-    reasons = ["no topic can have a partition -5"] * 3 + [
-        f"{number} is not a known type of record" for number in range(9)
-    ]
+    reasons = ["partition number -5 is invalid"] * 3 + [f"{number} is not a known record type" for number in range(9)]
     rows = [{"offsets_partition": 4, "offsets_offset": 90 - at, "reason": why} for at, why in enumerate(reasons)]
     files.add("rejects", pa.Table.from_pylist(rows, schema=file_schema("rejects")), [DAY_MS] * len(rows))
     with lake.writing():
@@ -62,7 +60,7 @@ def test_records_that_cannot_be_read_are_told_in_one_line_of_the_log(tmp_path, c
     [line] = [record.getMessage() for record in caplog.records if "rejects" in record.getMessage()]
     assert line.startswith(
         "12 records of __consumer_offsets cannot be decoded and are in the table rejects (5 of them: others; "
-        "3 of them: no topic can have a partition -5; 1 of them: "
+        "3 of them: partition number -5 is invalid; 1 of them: "
     )
     assert line.endswith("); the first is in partition 4 at offset 79")
 
