@@ -33,7 +33,7 @@ def load_deserializer(part: str, wanted: object) -> Deserializer | None:
         return named
     if callable(wanted):
         refuse_generator(f"the {part} deserializer", wanted)
-        refuse_coroutine(f"the {part} deserializer", wanted, "it must be a plain function, nobody would await it")
+        refuse_coroutine(f"the {part} deserializer", wanted, "it must be a plain function, its result is not awaited")
         return wanted
     raise UsageError(
         f'{part}={wanted!r}: a deserializer must be bytes, str, int, float, "json", Avro(…) or a function of bytes'

@@ -40,7 +40,7 @@ def load_serializer(part: str, wanted: object) -> Serializer | None:
         return made
     if callable(wanted):
         refuse_generator(f"the {part} serializer", wanted)
-        refuse_coroutine(f"the {part} serializer", wanted, "it must be a plain function, nobody would await it")
+        refuse_coroutine(f"the {part} serializer", wanted, "it must be a plain function, its result is not awaited")
         return wanted
     raise UsageError(
         f'{part}={wanted!r}: a serializer must be bytes, str, int, float, "json", Avro(…) or a function that '
