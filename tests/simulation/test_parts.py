@@ -142,8 +142,8 @@ def test_a_broker_that_is_gone_answers_nobody_and_a_new_one_not_its_clients():
 # F7
 def test_books_keep_the_last_value_of_each_key_in_the_order_of_the_log():
     books = Books(0)
-    first = books.note_append(0, [commit_of(0, 100), commit_of(1, 7)], 0, 2)
-    second = books.note_append(1, [commit_of(0, 50), OffsetRemoved("g", "t", 1)], 2, 4)
+    first = books.note_append([0], [commit_of(0, 100), commit_of(1, 7)], 0, 2)
+    second = books.note_append([1], [commit_of(0, 50), OffsetRemoved("g", "t", 1)], 2, 4)
     assert books.applied == {}
     assert books.note_acknowledged(second) == []
     assert books.applied == {}, "an early acknowledgement waits"
@@ -155,8 +155,8 @@ def test_books_keep_the_last_value_of_each_key_in_the_order_of_the_log():
 
 def test_books_are_cut_with_the_log_and_say_when_a_promise_was_lost():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1)], 0, 1))
-    books.note_append(1, [stored(1, "m")], 1, 2)
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1)], 0, 1))
+    books.note_append([1], [stored(1, "m")], 1, 2)
     assert books.settle_opening(1) is False
     assert books.written == {("g", "t", 0): commit_of(0, 1)}
     books.least_end = 0
@@ -166,7 +166,7 @@ def test_books_are_cut_with_the_log_and_say_when_a_promise_was_lost():
 
 def test_books_find_what_is_missing_and_what_should_not_be_there():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1), commit_of(1, 1)], 0, 2))
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1), commit_of(1, 1)], 0, 2))
     books.expect(2, is_power_loss=True, is_synced_before_replies=True)
     with pytest.raises(InvariantViolated, match="promised"):
         books.settle_opening(0)
@@ -178,7 +178,7 @@ def test_books_find_what_is_missing_and_what_should_not_be_there():
 def test_an_append_that_may_have_failed_is_found_or_not():
     for log_end, expected in ((1, {}), (2, {("g",): stored(1, "m")})):
         books = Books(0)
-        books.note_append(0, [GroupRemoved("g")], 0, 1)
+        books.note_append([0], [GroupRemoved("g")], 0, 1)
         books.uncertain = [stored(1, "m")]
         books.settle_opening(log_end)
         assert books.written == expected
@@ -186,7 +186,7 @@ def test_an_append_that_may_have_failed_is_found_or_not():
 
 def test_a_power_loss_may_take_what_only_the_operating_system_had():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1)], 0, 1))
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1)], 0, 1))
     books.expect(0, is_power_loss=False, is_synced_before_replies=False)
     assert books.least_end == 1
     books.expect(None, is_power_loss=True, is_synced_before_replies=False)

@@ -12,8 +12,9 @@ deadline; where the machine's clock is set to another time, deadlines keep their
 from __future__ import annotations
 
 import logging
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,11 +23,11 @@ from seamark.broker.cluster.nodes import NodePart
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.groups.appends import GroupAppends
-from seamark.broker.groups.loading import Load, LoadQueue
+from seamark.broker.groups.loading import Load, LoadQueue, Seconds
 from seamark.broker.groups.timers import Clock, GroupTimers, SteadyMilliseconds
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
-from seamark.broker.sharing.turns import Turns
+from seamark.broker.sharing.turns import Share
 from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
 from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
@@ -60,6 +61,15 @@ class PartitionCounts(Protocol):
     def partition_count(self, topic_name: str) -> int | None: ...
 
 
+class TurnsForGroups(Protocol):
+    """Where what may wait for others is done; ``Turns`` is one."""
+
+    @property
+    def own(self) -> Share: ...
+
+    def later(self, share: Share, step: Callable[[], None]) -> None: ...
+
+
 class CoordinatorNode(Protocol):
     """What groups use of the node that coordinates them."""
 
@@ -76,17 +86,24 @@ class CoordinatorNode(Protocol):
     def timers(self) -> Timers: ...
 
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> TurnsForGroups: ...
 
     @property
     def loop(self) -> Soon: ...
 
 
 class GroupRuntime(NodePart):
-    """Owned by the event loop's thread."""
+    """Owned by the event loop's thread. ``seconds`` tells how long a turn of loading has taken."""
 
-    def __init__(self, node: CoordinatorNode) -> None:
+    def __init__(
+        self,
+        node: CoordinatorNode,
+        make_coordinator: Callable[..., Coordinator] = Coordinator,
+        seconds: Seconds = time.monotonic,
+    ) -> None:
         self._node = node
+        self._make_coordinator = make_coordinator
+        self._seconds = seconds
         self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
@@ -99,7 +116,7 @@ class GroupRuntime(NodePart):
         # Those whose last write failed, which was told.
         self._refusing: set[int] = set()
         self._reopening = LogReopening(node.timers, self._is_led, self._reopened)
-        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon)
+        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon, seconds)
         self._begin_life()
 
     # -- requests
@@ -189,7 +206,8 @@ class GroupRuntime(NodePart):
 
     def _load(self, partition: int) -> None:
         self.coordinator.begin_load(partition)
-        load = Load(self._partitions[partition], self._node.settings["offsets.load.buffer.size"])
+        buffer_bytes = self._node.settings["offsets.load.buffer.size"]
+        load = Load(self._partitions[partition], buffer_bytes, self._seconds())
         load.is_held = partition in self._holds
         self._loads.add(load)
 
@@ -224,7 +242,7 @@ class GroupRuntime(NodePart):
         """Start with a coordinator that knows nothing; outcomes of an earlier one's writes are not for this one."""
         node = self._node
         cluster = node.cluster
-        self.coordinator = Coordinator(
+        self.coordinator = self._make_coordinator(
             cluster.partition_count(OFFSETS_TOPIC) or node.settings["offsets.topic.num.partitions"],
             node.settings.coordinator,
             partition_count=cluster.partition_count,

@@ -17,8 +17,6 @@ from seamark.wire.records import BatchHeader, read_header, read_records
 from seamark.wire.records import Record as LogRecord
 
 _READ_BYTES = 1 << 20
-# Late enough for every tombstone to be past its grace time.
-_FAR_FUTURE_MS = 10**12
 
 
 class LogReader:
@@ -41,15 +39,22 @@ class LogReader:
 
     def state_of(self, records: Iterable[LogRecord]) -> StoredState:
         state: StoredState = {}
-        decoded = self._decoded
+        for record in self.decoded(records):
+            apply_record(state, record)
+        return state
+
+    def decoded(self, records: Iterable[LogRecord]) -> list[Record]:
+        """What the coordinator's records among them say."""
+        found: list[Record] = []
+        known = self._decoded
         for entry in records:
             place = (entry.key, entry.value)
-            if place not in decoded:
-                decoded[place] = from_bytes(entry.key, entry.value)
-            record = decoded[place]
+            if place not in known:
+                known[place] = from_bytes(entry.key, entry.value)
+            record = known[place]
             if record is not None:
-                apply_record(state, record)
-        return state
+                found.append(record)
+        return found
 
     def state_after_compaction(self, log: Log, disk: SimulatedDisk) -> StoredState | None:
         """What the log replays to after it was closed, opened, rolled and compacted; None for an empty one."""

@@ -39,7 +39,7 @@ class Faults:
         self._members = members
         self._raise_zombie = raise_zombie
         self._direct = 0
-        self._calm_disk_delay_ms = broker.disk_delay_ms
+        self._calm_disk_delay_ms = broker.timing.delay_ms
         self._is_over = False
 
     @property
@@ -68,7 +68,7 @@ class Faults:
         self._events.append((self._loop.now_ms, "fault", "no more"))
         self._calm_network()
         self._calm_disk()
-        self._broker.reorders_acknowledgements = False
+        self._broker.timing.reorders = False
 
     def _for_a_while(self, end: Callable[[], None]) -> None:
         self._loop.call_later(500 + int(self._rng.random() * 7000), end)
@@ -80,7 +80,7 @@ class Faults:
 
     def _calm_disk(self) -> None:
         self._broker.disk.arm()
-        self._broker.disk_delay_ms = self._calm_disk_delay_ms
+        self._broker.timing.delay_ms = self._calm_disk_delay_ms
 
     def _any_member(self) -> Member | None:
         running = [member for member in self._members if member.is_running]
@@ -116,14 +116,13 @@ class Faults:
         step_ms = int((self._rng.random() - 0.5) * 30_000)
         self._events.append((self._loop.now_ms, "clock", step_ms))
         self._broker.clock_error_ms += step_ms
-        self._invariants.note_clock_step()
         self._direct += 1
 
     # -- the disk
 
     def _slow_disk(self) -> None:
-        self._broker.disk_delay_ms = 200 + int(self._rng.random() ** 2 * 9000)
-        self._broker.reorders_acknowledgements = self._rng.random() < 0.5
+        self._broker.timing.delay_ms = 200 + int(self._rng.random() ** 2 * 9000)
+        self._broker.timing.reorders = self._rng.random() < 0.5
         self._direct += 1
         self._for_a_while(self._calm_disk)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.broker.groups import loading as group_loading
 from seamark.broker.groups.loading import Load, LoadQueue, read_batches
 from seamark.coordinator.commands import FetchOffsets, Heartbeat, SyncGroup
 from seamark.storage import Log, MemoryFilesystem
@@ -160,7 +159,7 @@ def test_damage_in_the_log_ends_the_load_there_and_not_the_service(
     assert world.committed("g", node=leader) == 42
 
 
-def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World) -> None:
     leader = leader_of(world, "g")
     for offset in range(300):
         world.commit("g", offset, node=leader)
@@ -172,7 +171,6 @@ def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monke
         now += 0.001
         return now
 
-    monkeypatch.setattr(group_loading.time, "monotonic", slow_clock)
     replayed: list[int] = []
     finished: list[int] = []
     turns: list[object] = []
@@ -181,6 +179,7 @@ def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monke
         lambda partition, count: False,
         lambda partition, _seconds: finished.append(partition),
         turns.append,
+        slow_clock,
     )
     queue.add(Load(world.partition("g"), 1 << 20))
     count = 0
