@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from seamark.broker.log.partition import NO_LEADER
@@ -18,7 +19,7 @@ from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPatte
 from seamark.coordinator.shard import Status
 from seamark.simulation.broker.asked import Asked
 from seamark.simulation.broker.invariants import Invariants
-from seamark.simulation.broker.process import BrokerProcess, DiskTiming, broker_settings, offsets_topic_config
+from seamark.simulation.broker.process import BrokerProcess, Timing, broker_settings, offsets_topic_config
 from seamark.simulation.world.connections import Request
 from seamark.simulation.world.disk import SimulatedDisk
 from seamark.simulation.world.event_loop import EventLoop
@@ -61,15 +62,13 @@ class SimulatedBroker:
         self.network = make_network(loop, rng, events, self.receive)
         self._settings = broker_settings(2000 + int(rng.random() * 3000), 1 + int(rng.random() ** 2 * 10_000))
         self._settings.coordinator = settings
-        # So small that what many members want stored at once does not go into one batch.
-        self._config = offsets_topic_config(log_settings, 1_048_588 if rng.random() < 0.6 else 2500)
+        self.config = offsets_topic_config(log_settings)
         # Of each partition the leader's epoch, and how often it was given up.
         self._epochs = [0] * offsets_partitions
         self._moves = [0] * offsets_partitions
-        self._is_stopped = True
         # The broker's clock is virtual time plus what its steps add up to.
         self.clock_error_ms = 0
-        self.timing = DiskTiming()
+        self.timing = Timing()
         self.crashes_lose_power = False
         self.restart_delay_ms = 500
         # How long a partition may take to load once its log is open.
@@ -77,6 +76,8 @@ class SimulatedBroker:
         self.crashes = 0
         self.unloads = 0
         self._patterns: dict[Any, CommitPattern | None] = {}
+        # What is to happen as soon as something is about to be stored.
+        self._at_an_append: Callable[[], None] | None = None
         self._process: BrokerProcess | None = None
 
     @property
@@ -126,7 +127,7 @@ class SimulatedBroker:
             self.disk,
             self._invariants,
             settings=self._settings,
-            config=self._config,
+            config=self.config,
             topics=self._topics,
             make_id=self._make_id,
             clock_error_ms=lambda: self.clock_error_ms,
@@ -177,9 +178,15 @@ class SimulatedBroker:
             self.network.lose_broker()
 
     def restart(self) -> None:
-        """End the process in an orderly way, or only its node."""
+        """End the process in an orderly way, or only its node; at once, or when something is being stored."""
+        if self._rng.random() < 0.5:
+            self._restart()
+        else:
+            self._at_an_append = self._restart
+
+    def _restart(self) -> None:
         if self.is_up:
-            self.process.enter(self._stop_process if self._rng.random() < 0.5 else self._stop_node, self.process)
+            self.process.enter(self._stop_process if self._rng.random() < 0.4 else self._stop_node, self.process)
 
     def _stop_process(self, process: BrokerProcess) -> None:
         self._note("stop", "process")
@@ -215,12 +222,32 @@ class SimulatedBroker:
     # -- leadership
 
     def unload(self, number: int, reload_ms: int) -> None:
-        """Give a partition up and take it back later."""
-        if self.is_up and self.process.partitions[number].leader != NO_LEADER:
-            self.unloads += 1
-            self.process.enter(self._give_up, self.process, number)
-            if self.process.is_alive:
+        """Give a partition up and take it back later: now, when something is being stored, or twice in a row."""
+        draw = self._rng.random()
+        if draw < 0.5 or not self.is_up:
+            self._unload(number, reload_ms)
+        elif draw < 0.8:
+            self._at_an_append = partial(self._unload, number, reload_ms if draw < 0.65 else 0)
+        else:
+            self._unload(number, reload_ms)
+            self.process.while_loading = partial(self._unload, number, reload_ms)
+
+    def _unload(self, number: int, reload_ms: int) -> None:
+        process = self.process
+        if not self.is_up or process.partitions[number].leader == NO_LEADER:
+            return
+        self.unloads += 1
+        if reload_ms:
+            process.enter(self._give_up, process, number)
+            if process.is_alive:
                 self._lead_later(number, reload_ms)
+        else:
+            # The node stays the leader, in a new epoch.
+            process.enter(self._lead_anew, process, number)
+
+    def _lead_anew(self, process: BrokerProcess, number: int) -> None:
+        self._give_up(process, number)
+        self._lead(process, number, self._moves[number])
 
     def _give_up(self, process: BrokerProcess, number: int) -> None:
         partition = process.partitions[number]
@@ -248,7 +275,14 @@ class SimulatedBroker:
     def receive(self, request: Request) -> None:
         """Take a request for the coordinator from the network."""
         self._note("request", request.connection.peer.name, request.command)
-        self.process.enter(self.process.runtime.submit, self._as_repeated(request.command), Asked(request, self._reply))
+        process = self.process
+        process.enter(process.runtime.submit, self._as_repeated(request.command), Asked(request, self._reply))
+        if self._at_an_append is not None and any(books.in_flight for books in self._invariants.books):
+            call, self._at_an_append = self._at_an_append, None
+            if self._rng.random() < 0.5:
+                call()
+            else:
+                self._loop.call_later(int(self._rng.random() * 4), call)
 
     def _as_repeated(self, command: Command) -> Command | CommitAgain:
         """Now and then a commit comes in the form that a connection gives to those it has seen before."""

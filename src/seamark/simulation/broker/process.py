@@ -26,21 +26,23 @@ from seamark.simulation.broker.watch import Watch, WatchedCoordinator, WatchedPa
 from seamark.simulation.world.disk import Crashed, SimulatedDisk
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
-from seamark.storage import Durability, LogSettings, OpenFiles
+from seamark.storage import LogSettings, OpenFiles
 
 _DIRECTORY = "data"
 # How much of its turn a step of loading takes at most.
 _STEP_SECONDS = 0.004
 
 
-class DiskTiming:
-    """How late the disk's acknowledgements are, and whether they may overtake each other."""
+class Timing:
+    """How late the disk's acknowledgements are, whether they may overtake each other, and how busy the loop is."""
 
-    __slots__ = ("delay_ms", "reorders")
+    __slots__ = ("delay_ms", "reorders", "turn_ms")
 
     def __init__(self) -> None:
         self.delay_ms = 0
         self.reorders = False
+        # What a call may have to wait for that is to come in the loop's next turn.
+        self.turn_ms = 0
 
 
 class OffsetsCluster:
@@ -75,9 +77,8 @@ def broker_settings(backoff_ms: int, load_buffer_bytes: int) -> BrokerSettings:
 _OTHER_VALUES = values_without_own(BrokerSettings())
 
 
-def offsets_topic_config(log_settings: LogSettings, max_message_bytes: int) -> TopicConfig:
-    own = {"cleanup.policy": ["compact"], "max.message.bytes": max_message_bytes}
-    config = TopicConfig(own, _OTHER_VALUES, Durability(log_settings.durability))
+def offsets_topic_config(log_settings: LogSettings) -> TopicConfig:
+    config = TopicConfig({"cleanup.policy": ["compact"]}, _OTHER_VALUES, log_settings.durability)
     config.log_settings = log_settings
     return config
 
@@ -98,7 +99,7 @@ class BrokerProcess:
         topics: Mapping[str, int],
         make_id: Callable[[], str],
         clock_error_ms: Callable[[], int],
-        timing: DiskTiming,
+        timing: Timing,
         crashed: Callable[[], None],
     ) -> None:
         self._virtual = loop
@@ -108,7 +109,7 @@ class BrokerProcess:
         self._make_id = make_id
         self.is_alive = True
         self.settings = settings
-        self.loop = ProcessLoop(loop, rng, self.enter, int(rng.random() * 2) * int(rng.random() * 12))
+        self.loop = ProcessLoop(loop, rng, self.enter, lambda: timing.turn_ms)
         self.clock = VirtualClock(self.loop, clock_error_ms)
         self.timers = LoopTimers(self.loop, self.clock)  # type: ignore[arg-type]
         self.turns = VirtualTurns(self.loop, rng)
@@ -136,6 +137,8 @@ class BrokerProcess:
         # By partition, when its last acknowledgement is handed on.
         self._acknowledging_ms = [0] * len(self.partitions)
         self._loading_seconds = 0.0
+        # What is to happen in the middle of the next load.
+        self.while_loading: Callable[[], None] | None = None
         self.runtime = GroupRuntime(self, self._coordinator, self._seconds)
         self.maintenance = Maintenance(self)
         self.runtime.start()
@@ -146,6 +149,9 @@ class BrokerProcess:
 
     def _seconds(self) -> float:
         """The time that loading takes: a turn has few steps or many."""
+        if self.while_loading is not None and self._rng.random() < 0.2:
+            self.loop.call_after_ms(0, self.while_loading)
+            self.while_loading = None
         self._loading_seconds += self._rng.random() ** 2 * _STEP_SECONDS
         return self._loading_seconds
 

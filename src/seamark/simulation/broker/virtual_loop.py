@@ -44,9 +44,9 @@ class Handle:
 
 
 class ProcessLoop:
-    """The event loop of one process. ``turn_ms`` is how long others may keep a call that is made soon."""
+    """The event loop of one process. ``turn_ms`` is how long others may keep a call that is to come soon."""
 
-    def __init__(self, loop: EventLoop, rng: random.Random, enter: Enter, turn_ms: int) -> None:
+    def __init__(self, loop: EventLoop, rng: random.Random, enter: Enter, turn_ms: Callable[[], int]) -> None:
         self._loop = loop
         self._rng = rng
         self._enter = enter
@@ -58,10 +58,11 @@ class ProcessLoop:
         return (self._loop.now_ms + _WITHIN_MS + self._timers_run * _TIMER_MS) / 1000
 
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
-        moment_ms = self._loop.now_ms
-        if self._turn_ms:
-            moment_ms += int(self._rng.random() * self._turn_ms)
-            self._last_soon_ms = moment_ms = max(moment_ms, self._last_soon_ms)
+        moment_ms = max(self._loop.now_ms, self._last_soon_ms)
+        turn_ms = self._turn_ms()
+        if turn_ms:
+            moment_ms = max(moment_ms, self._loop.now_ms + int(self._rng.random() * turn_ms))
+            self._last_soon_ms = moment_ms
         self._loop.call_at(moment_ms, self._enter, callback, *arguments)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Handle:

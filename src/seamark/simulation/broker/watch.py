@@ -154,7 +154,7 @@ class Watch:
         self.note("open", f"partition {number}", log.log_start, log.log_end)
         if former is not None:
             books.expect(former.durable_end, is_power_loss=False, is_synced_before_replies=True)
-        if books.is_active:
+        if former is not None and books.is_active:
             # Until they are given up, the groups are what they were.
             self._reopened[number] = log
         else:
@@ -165,6 +165,8 @@ class Watch:
         self.invariants.check_log(number, log, self.disk, "after an opening")
 
     def before_write(self, partition: Partition, batches: Buffer) -> list[Decided]:
+        if partition.index in self._reopened:
+            raise InvariantViolated("a log that was opened again is loaded first", f"{partition} is written to")
         books = self.invariants.books[partition.index]
         records = self.invariants.decoded(bytes(batches))
         taken = books.take_decided(records)

@@ -16,6 +16,7 @@ from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
 
 _CALM_LATENCY_MS = 4
+_LARGE_BYTES = 1_048_588
 
 
 class Faults:
@@ -40,6 +41,7 @@ class Faults:
         self._raise_zombie = raise_zombie
         self._direct = 0
         self._calm_disk_delay_ms = broker.timing.delay_ms
+        self._calm_turn_ms = broker.timing.turn_ms
         self._is_over = False
 
     @property
@@ -68,6 +70,8 @@ class Faults:
         self._events.append((self._loop.now_ms, "fault", "no more"))
         self._calm_network()
         self._calm_disk()
+        self._calm_loop()
+        self._allow_large_batches()
         self._broker.timing.reorders = False
 
     def _for_a_while(self, end: Callable[[], None]) -> None:
@@ -138,6 +142,26 @@ class Faults:
             sync_errors=0.2 if draw < 0.6 else 0.0,
         )
         self._for_a_while(self._calm_disk)
+
+    # -- the loop and what it writes at once
+
+    def _busy_broker(self) -> None:
+        """What is to come in the loop's next turn comes late, and much is written together."""
+        self._broker.timing.turn_ms = 200 + int(self._rng.random() * 2500)
+        self._direct += 1
+        self._for_a_while(self._calm_loop)
+
+    def _calm_loop(self) -> None:
+        self._broker.timing.turn_ms = self._calm_turn_ms
+
+    def _small_batches(self) -> None:
+        """The topic takes batches that hold some appends, not all of a turn, and not the largest."""
+        self._broker.config.max_message_bytes = 180 + int(self._rng.random() ** 2 * 1000)
+        self._busy_broker()
+        self._for_a_while(self._allow_large_batches)
+
+    def _allow_large_batches(self) -> None:
+        self._broker.config.max_message_bytes = _LARGE_BYTES
 
     # -- the network
 

@@ -86,6 +86,7 @@ class Lifetime:
             make_id=self._make_id,
         )
         self.broker.timing.delay_ms = int(rng.random() * 12) if rng.random() < 0.5 else 0
+        self.broker.timing.turn_ms = int(rng.random() ** 4 * 1000) if rng.random() < 0.6 else 0
         self.members: list[Member] = []
         self._bystanders: list[Bystander] = []
         self._draw_cast()

@@ -40,13 +40,24 @@ def apply_record(state: StoredState, record: Record) -> None:
 class Batch:
     """What was written at once, for one or several appends: its place in the log and what became of it."""
 
-    __slots__ = ("base", "has_failed", "is_acknowledged", "is_stored", "next_offset", "records", "tickets")
+    __slots__ = (
+        "base",
+        "first_count",
+        "has_failed",
+        "is_acknowledged",
+        "is_stored",
+        "next_offset",
+        "records",
+        "tickets",
+    )
 
     def __init__(self, tickets: list[int], records: Sequence[Record], base: int, next_offset: int) -> None:
         self.tickets = tickets
         self.records = records
         self.base = base
         self.next_offset = next_offset
+        # How many records the first of the appends has.
+        self.first_count = len(records)
         # What the log said of it, and whether the coordinator was told that it is stored.
         self.is_stored = False
         self.has_failed = False
@@ -92,7 +103,7 @@ class Books:
         self.open: deque[Batch] = deque()
         self.written: StoredState = {}
         self.applied: StoredState = {}
-        # While several batches are settled at once: what keys had in between, which replies to the earlier ones show.
+        # While several appends are settled at once: what keys had in between, which replies to the earlier ones show.
         self.superseded: dict[RecordKey, list[Record | None]] = {}
         # Replies may have left for everything below.
         self.acknowledged_end = 0
@@ -148,6 +159,7 @@ class Books:
     def note_written(self, taken: list[Decided], base: int) -> Batch:
         records = [record for each in taken for record in each.records]
         batch = self.note_append([each.ticket for each in taken], records, base, base + len(records))
+        batch.first_count = len(taken[0].records)
         for each in taken:
             if each.asker is not None:
                 each.asker.batch = batch
@@ -205,8 +217,8 @@ class Books:
         settled: list[Batch] = []
         while self.open and self.open[0].is_acknowledged:
             first = self.open.popleft()
-            for record in first.records:
-                if settled:
+            for number, record in enumerate(first.records):
+                if settled or number >= first.first_count:
                     key = record_key(record)
                     self.superseded.setdefault(key, []).append(self.applied.get(key))
                 apply_record(self.applied, record)

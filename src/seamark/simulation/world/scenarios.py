@@ -25,6 +25,8 @@ EVERYTHING: Mapping[str, int] = {
     "slow_disk": 2,
     "disk_full": 2,
     "io_error": 2,
+    "small_batches": 2,
+    "busy_broker": 2,
     "clock_step": 1,
     "member_crash": 3,
     "member_pause": 2,
@@ -102,7 +104,7 @@ _ALL = (
     Scenario(
         "bad-disk",
         "full, slow and failing disks",
-        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "crash_at_write": 1},
+        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "busy_broker": 2, "crash_at_write": 1},
     ),
     Scenario(
         "bad-network",
