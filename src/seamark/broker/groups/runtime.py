@@ -36,6 +36,7 @@ from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.replies import ForgetReply
 from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
+from seamark.errors import SeamarkError
 from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -111,6 +112,8 @@ class GroupRuntime(NodePart):
         self._loop_timer: Timer | None = None
         self._armed_ms = 0
         self._partitions: dict[int, Partition] = {}
+        # Loads that wait until what is in the log is stored.
+        self._unstored: dict[int, Load] = {}
         # By partition, how many faults keep it from being loaded.
         self._holds: dict[int, int] = {}
         # Those whose last write failed, which was told.
@@ -136,7 +139,7 @@ class GroupRuntime(NodePart):
     @property
     def is_loading(self) -> bool:
         """Whether a partition is being loaded, held ones apart."""
-        return not self._loads.is_idle
+        return not self._loads.is_idle or bool(self._unstored)
 
     def flush(self) -> None:
         """Write at once what this turn of the loop has collected."""
@@ -207,9 +210,27 @@ class GroupRuntime(NodePart):
     def _load(self, partition: int) -> None:
         self.coordinator.begin_load(partition)
         buffer_bytes = self._node.settings["offsets.load.buffer.size"]
-        load = Load(self._partitions[partition], buffer_bytes, self._seconds())
-        load.is_held = partition in self._holds
+        led = self._partitions[partition]
+        self._unstored[partition] = load = Load(led, buffer_bytes, self._seconds())
+        self._load_when_stored(led, load)
+
+    def _load_when_stored(self, led: Partition, load: Load) -> None:
+        """What an earlier leader wrote last is served only when it is as durable as that leader's replies promised."""
+        if led.high_watermark < led.log_end:
+            led.when_acknowledged(led.log_end, partial(self._stored_or_not, led, load))
+            return
+        del self._unstored[led.index]
+        load.is_held = led.index in self._holds
         self._loads.add(load)
+
+    def _stored_or_not(self, led: Partition, load: Load, error: SeamarkError | None) -> None:
+        if self._unstored.get(led.index) is not load:
+            return
+        if error is not None and led.log.writes_stopped:
+            # It is loaded when it was opened again.
+            self._reopening.plan(led)
+        else:
+            self._load_when_stored(led, load)
 
     def _replay(self, partition: int, records: list[Any]) -> None:
         self.coordinator.replay(partition, records)
@@ -227,6 +248,7 @@ class GroupRuntime(NodePart):
 
     def _give_up(self, partition: int) -> None:
         self._partitions.pop(partition, None)
+        self._unstored.pop(partition, None)
         self._loads.drop(partition)
         self._appends.drop(partition)
         shard = self.coordinator.shard(partition)

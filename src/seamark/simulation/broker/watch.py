@@ -66,6 +66,7 @@ class Watch:
         # Timers that were cancelled since the time last went on: firing them is not too late yet.
         self._cancelled: set[TimerKey] = set()
         self._superseding: Books | None = None
+        self._logs: dict[int, Log] = {}
         # Logs that were opened again while the coordinator has their groups, until it gives them up.
         self._reopened: dict[int, Log] = {}
         # Partitions that the coordinator gave up in the call under way.
@@ -151,6 +152,7 @@ class Watch:
 
     def opened(self, number: int, log: Log, former: Log | None) -> None:
         books = self.invariants.books[number]
+        self._logs[number] = log
         self.note("open", f"partition {number}", log.log_start, log.log_end)
         if former is not None:
             books.expect(former.durable_end, is_power_loss=False, is_synced_before_replies=True)
@@ -163,6 +165,15 @@ class Watch:
     def _settle_opening(self, number: int, log: Log) -> None:
         self.invariants.note_opened(number, log.log_end)
         self.invariants.check_log(number, log, self.disk, "after an opening")
+
+    def check_served(self, number: int) -> None:
+        """Groups were loaded: what they show from now on is as durable as what is stored for them later."""
+        log = self._logs.get(number)
+        if log is not None and log.acknowledged_end < log.log_end:
+            raise InvariantViolated(
+                "a reply never precedes its stored records",
+                f"partition {number} is loaded to {log.log_end}, its log is stored only to {log.acknowledged_end}",
+            )
 
     def before_write(self, partition: Partition, batches: Buffer) -> list[Decided]:
         if partition.index in self._reopened:
@@ -259,6 +270,7 @@ class WatchedCoordinator(Coordinator):
         watch.tell_time(now_ms)
         effects = super().finish_load(partition, now_ms)
         watch.note("loaded", f"partition {partition}")
+        watch.check_served(partition)
         watch.invariants.note_loaded(partition, now_ms)
         watch.invariants.check_shard(partition, self)
         return watch.decided(effects)
