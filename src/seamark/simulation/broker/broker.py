@@ -19,7 +19,8 @@ from seamark.coordinator.offsets.commit_patterns import CommitAgain, CommitPatte
 from seamark.coordinator.shard import Status
 from seamark.simulation.broker.asked import Asked
 from seamark.simulation.broker.invariants import Invariants
-from seamark.simulation.broker.process import BrokerProcess, Timing, broker_settings, offsets_topic_config
+from seamark.simulation.broker.process import BrokerProcess, broker_settings, offsets_topic_config
+from seamark.simulation.broker.virtual_loop import Timing
 from seamark.simulation.world.connections import Request
 from seamark.simulation.world.disk import SimulatedDisk
 from seamark.simulation.world.event_loop import EventLoop
@@ -66,8 +67,6 @@ class SimulatedBroker:
         # Of each partition the leader's epoch, and how often it was given up.
         self._epochs = [0] * offsets_partitions
         self._moves = [0] * offsets_partitions
-        # The broker's clock is virtual time plus what its steps add up to.
-        self.clock_error_ms = 0
         self.timing = Timing()
         self.crashes_lose_power = False
         self.restart_delay_ms = 500
@@ -130,7 +129,6 @@ class SimulatedBroker:
             config=self.config,
             topics=self._topics,
             make_id=self._make_id,
-            clock_error_ms=lambda: self.clock_error_ms,
             timing=self.timing,
             crashed=self._crash_at_the_disk,
         )
@@ -179,7 +177,7 @@ class SimulatedBroker:
 
     def restart(self) -> None:
         """End the process in an orderly way, or only its node; at once, or when something is being stored."""
-        if self._rng.random() < 0.5:
+        if self._rng.random() < 0.3:
             self._restart()
         else:
             self._at_an_append = self._restart
@@ -209,7 +207,9 @@ class SimulatedBroker:
         process.runtime.stop()
         self._check_all_answered()
         self._be_gone()
-        self._loop.call_later(self.restart_delay_ms, process.enter, self._start_node, process)
+        # Often so soon that outcomes of the former life are still to come.
+        delay_ms = int(max(0.0, self._rng.random() - 0.6) * self.restart_delay_ms)
+        self._loop.call_later(delay_ms, process.enter, self._start_node, process)
 
     def _start_node(self, process: BrokerProcess) -> None:
         process.runtime.start()
@@ -274,19 +274,19 @@ class SimulatedBroker:
 
     def receive(self, request: Request) -> None:
         """Take a request for the coordinator from the network."""
-        self._note("request", request.connection.peer.name, request.command)
+        self._events.append((self._loop.now_ms, "request", request.connection.peer.name, request.command))
         process = self.process
         process.enter(process.runtime.submit, self._as_repeated(request.command), Asked(request, self._reply))
         if self._at_an_append is not None and any(books.in_flight for books in self._invariants.books):
             call, self._at_an_append = self._at_an_append, None
-            if self._rng.random() < 0.5:
+            if self._rng.random() < 0.4:
                 call()
             else:
                 self._loop.call_later(int(self._rng.random() * 4), call)
 
     def _as_repeated(self, command: Command) -> Command | CommitAgain:
         """Now and then a commit comes in the form that a connection gives to those it has seen before."""
-        if type(command) is not CommitOffsets or self._rng.random() < 0.6:
+        if type(command) is not CommitOffsets or self._rng.random() < 0.8:
             return command
         entries = [(topic, each) for topic, partitions in command.topics for each in partitions]
         common = tuple((topic, partition, epoch, metadata) for topic, (partition, _, epoch, metadata) in entries)
@@ -297,7 +297,8 @@ class SimulatedBroker:
         return command if pattern is None else CommitAgain(pattern, [each[1] for _, each in entries])
 
     def _reply(self, asked: Asked, reply: Any) -> None:
-        self._invariants.check_reply(asked, reply, self.coordinator, self.process.watch.now_ms)
+        process = self.process
+        self._invariants.check_reply(asked, reply, process.runtime.coordinator, process.watch.now_ms)
         request = asked.request
-        self._note("reply", request.connection.peer.name, reply)
+        self._events.append((self._loop.now_ms, "reply", request.connection.peer.name, reply))
         self.network.answer(request, reply)

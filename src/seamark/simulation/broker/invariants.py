@@ -48,7 +48,6 @@ from seamark.simulation.world.violations import InvariantViolated
 from seamark.storage import Log
 from seamark.wire.protocol.consumer_protocol import decode_assignment
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.records import read_records
 
 _NONE = ErrorCode.NONE
 _SIGNS_OF_LIFE = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -355,10 +354,6 @@ class Invariants:
         shard = coordinator.shard(number)
         if shard.groups or shard.tickets_in_flight:
             raise InvariantViolated("an unloaded partition holds nothing", f"{shard.groups} {shard.tickets_in_flight}")
-
-    def decoded(self, batches: bytes) -> list[Record]:
-        """The records in bytes that are about to be written."""
-        return self._reader.decoded(read_records(batches))
 
     def check_log(self, number: int, log: Log, disk: SimulatedDisk, when: str) -> None:
         """The log against the books, and after compaction once more."""

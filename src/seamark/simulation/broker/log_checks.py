@@ -13,8 +13,9 @@ from seamark.coordinator.storing.stored import from_bytes
 from seamark.simulation.world.books import StoredState, apply_record
 from seamark.simulation.world.disk import SimulatedDisk
 from seamark.storage import Log
-from seamark.wire.records import BatchHeader, read_header, read_records
 from seamark.wire.records import Record as LogRecord
+from seamark.wire.records import read_records
+from seamark.wire.records.record_batch import read_outline
 
 _READ_BYTES = 1 << 20
 
@@ -34,27 +35,20 @@ class LogReader:
             found = read_records(content)
             # What a batch held at its end may have been compacted away, so its header says where to go on.
             records += [record for record in found if record.offset >= offset]
-            offset = _last_header(content).last_offset + 1
+            offset = _next_offset(content)
         return records
 
     def state_of(self, records: Iterable[LogRecord]) -> StoredState:
         state: StoredState = {}
-        for record in self.decoded(records):
-            apply_record(state, record)
-        return state
-
-    def decoded(self, records: Iterable[LogRecord]) -> list[Record]:
-        """What the coordinator's records among them say."""
-        found: list[Record] = []
-        known = self._decoded
+        decoded = self._decoded
         for entry in records:
             place = (entry.key, entry.value)
-            if place not in known:
-                known[place] = from_bytes(entry.key, entry.value)
-            record = known[place]
+            if place not in decoded:
+                decoded[place] = from_bytes(entry.key, entry.value)
+            record = decoded[place]
             if record is not None:
-                found.append(record)
-        return found
+                apply_record(state, record)
+        return state
 
     def state_after_compaction(self, log: Log, disk: SimulatedDisk) -> StoredState | None:
         """What the log replays to after it was closed, opened, rolled and compacted; None for an empty one."""
@@ -66,10 +60,10 @@ class LogReader:
         return self.state_of(self.read(copy))
 
 
-def _last_header(content: bytes) -> BatchHeader:
+def _next_offset(content: bytes) -> int:
     position = 0
     while True:
-        header = read_header(content, position)
-        position += header.size_bytes
+        outline = read_outline(content, position)
+        position += outline.size_bytes
         if position >= len(content):
-            return header
+            return outline.next_offset

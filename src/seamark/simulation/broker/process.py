@@ -21,7 +21,14 @@ from seamark.broker.log.maintenance import Maintenance
 from seamark.broker.log.partition import NO_LEADER, Partition
 from seamark.errors import SeamarkError
 from seamark.simulation.broker.invariants import Invariants
-from seamark.simulation.broker.virtual_loop import NoThread, ProcessLoop, VirtualClock, VirtualSyncs, VirtualTurns
+from seamark.simulation.broker.virtual_loop import (
+    NoThread,
+    ProcessLoop,
+    Timing,
+    VirtualClock,
+    VirtualSyncs,
+    VirtualTurns,
+)
 from seamark.simulation.broker.watch import Watch, WatchedCoordinator, WatchedPartition, WatchedStorage
 from seamark.simulation.world.disk import Crashed, SimulatedDisk
 from seamark.simulation.world.event_loop import EventLoop
@@ -31,18 +38,6 @@ from seamark.storage import LogSettings, OpenFiles
 _DIRECTORY = "data"
 # How much of its turn a step of loading takes at most.
 _STEP_SECONDS = 0.004
-
-
-class Timing:
-    """How late the disk's acknowledgements are, whether they may overtake each other, and how busy the loop is."""
-
-    __slots__ = ("delay_ms", "reorders", "turn_ms")
-
-    def __init__(self) -> None:
-        self.delay_ms = 0
-        self.reorders = False
-        # What a call may have to wait for that is to come in the loop's next turn.
-        self.turn_ms = 0
 
 
 class OffsetsCluster:
@@ -98,7 +93,6 @@ class BrokerProcess:
         config: TopicConfig,
         topics: Mapping[str, int],
         make_id: Callable[[], str],
-        clock_error_ms: Callable[[], int],
         timing: Timing,
         crashed: Callable[[], None],
     ) -> None:
@@ -109,14 +103,14 @@ class BrokerProcess:
         self._make_id = make_id
         self.is_alive = True
         self.settings = settings
-        self.loop = ProcessLoop(loop, rng, self.enter, lambda: timing.turn_ms)
-        self.clock = VirtualClock(self.loop, clock_error_ms)
+        self.loop = ProcessLoop(loop, rng, self.enter, timing)
+        self.clock = VirtualClock(self.loop, timing)
         self.timers = LoopTimers(self.loop, self.clock)  # type: ignore[arg-type]
         self.turns = VirtualTurns(self.loop, rng)
         self.reading_thread = NoThread(self.loop)  # type: ignore[arg-type]
         # So few that segments lose their files while they are written to, synced and compacted.
         open_files = OpenFiles(1 + int(rng.random() * 3))
-        self._syncs = VirtualSyncs(self.loop, rng, open_files, lambda: timing.delay_ms)
+        self._syncs = VirtualSyncs(self.loop, rng, open_files, timing)
         self.watch = Watch(loop, events, disk, invariants, self._deliver, self._syncs.lose_files)
         self.storage = WatchedStorage(
             _DIRECTORY,
@@ -164,7 +158,8 @@ class BrokerProcess:
         except Crashed:
             self._crashed()
         else:
-            self.watch.check_given_up()
+            if self.watch.given_up:
+                self.watch.check_given_up()
 
     def _deliver(self, number: int, acknowledge: Callable[[], None]) -> None:
         """Hand an acknowledgement on when the disk's timing allows."""

@@ -31,6 +31,21 @@ _LONGEST_WAIT_FOR_A_TURN_MS = 1000
 _CALM_SYNC_MS = 4
 
 
+class Timing:
+    """What may change while processes come and go: the clock, the disk's delays, and how busy the loop is."""
+
+    __slots__ = ("clock_error_ms", "delay_ms", "reorders", "turn_ms")
+
+    def __init__(self) -> None:
+        # What steps of the wall clock add up to.
+        self.clock_error_ms = 0
+        # How late the disk's acknowledgements may be, and whether they may overtake each other.
+        self.delay_ms = 0
+        self.reorders = False
+        # What a call may have to wait for that is to come in the loop's next turn.
+        self.turn_ms = 0
+
+
 class Handle:
     """What is set to happen later."""
 
@@ -44,13 +59,13 @@ class Handle:
 
 
 class ProcessLoop:
-    """The event loop of one process. ``turn_ms`` is how long others may keep a call that is to come soon."""
+    """The event loop of one process."""
 
-    def __init__(self, loop: EventLoop, rng: random.Random, enter: Enter, turn_ms: Callable[[], int]) -> None:
+    def __init__(self, loop: EventLoop, rng: random.Random, enter: Enter, timing: Timing) -> None:
         self._loop = loop
         self._rng = rng
         self._enter = enter
-        self._turn_ms = turn_ms
+        self._timing = timing
         self._last_soon_ms = 0
         self._timers_run = 0
 
@@ -59,7 +74,7 @@ class ProcessLoop:
 
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
         moment_ms = max(self._loop.now_ms, self._last_soon_ms)
-        turn_ms = self._turn_ms()
+        turn_ms = self._timing.turn_ms
         if turn_ms:
             moment_ms = max(moment_ms, self._loop.now_ms + int(self._rng.random() * turn_ms))
             self._last_soon_ms = moment_ms
@@ -80,23 +95,19 @@ class ProcessLoop:
 
 
 class VirtualClock(BrokerClock):
-    """``error_ms`` is what steps of the wall clock add up to."""
+    """The clocks of one process."""
 
-    __slots__ = ("_error_ms", "_loop")
+    __slots__ = ("_timing", "monotonic", "real_monotonic")
 
-    def __init__(self, loop: ProcessLoop, error_ms: Callable[[], int]) -> None:
+    def __init__(self, loop: ProcessLoop, timing: Timing) -> None:
         super().__init__()
-        self._loop = loop
-        self._error_ms = error_ms
-
-    def monotonic(self) -> float:
-        return self._loop.monotonic()
-
-    def real_monotonic(self) -> float:
-        return self._loop.monotonic()
+        self._timing = timing
+        # As attributes, since they are read several times for each request.
+        self.monotonic = loop.monotonic  # type: ignore[method-assign]
+        self.real_monotonic = loop.monotonic  # type: ignore[method-assign]
 
     def now_ms(self) -> int:
-        return _BEGINNING_MS + int(self._loop.monotonic() * 1000) + self._error_ms()
+        return _BEGINNING_MS + int(self.monotonic() * 1000) + self._timing.clock_error_ms
 
 
 class VirtualTurns(Turns):
@@ -123,13 +134,11 @@ class NoThread(ReadingThread):
 class VirtualSyncs:
     """Implements ``seamark.broker.log.storage.Syncs``: a sync takes a while, and files may be given up under it."""
 
-    def __init__(
-        self, loop: ProcessLoop, rng: random.Random, open_files: OpenFiles, delay_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, loop: ProcessLoop, rng: random.Random, open_files: OpenFiles, timing: Timing) -> None:
         self._loop = loop
         self._rng = rng
         self._open_files = open_files
-        self._delay_ms = delay_ms
+        self._timing = timing
         self._under_way: Handle | None = None
 
     def call_soon(self, callback: Callable[[], None]) -> None:
@@ -143,7 +152,7 @@ class VirtualSyncs:
             outcome = work()
             done(lambda: outcome)
 
-        delay_ms = 1 + int(self._rng.random() * (self._delay_ms() or _CALM_SYNC_MS))
+        delay_ms = 1 + int(self._rng.random() * (self._timing.delay_ms or _CALM_SYNC_MS))
         self._under_way = self._loop.call_later(delay_ms / 1000, run)
 
     def lose_files(self) -> None:

@@ -4,7 +4,7 @@
 
 - that the coordinator is never told an earlier time than before
 - that a timer comes when it is due, not before, and not after it was cancelled
-- that what was decided is written, whole and in its order, and nothing else
+- that what was decided is written in the loop's next turn, whole and in its order, and nothing else
 - that an append's outcome is told once and as it is
 """
 
@@ -31,10 +31,12 @@ from seamark.simulation.world.violations import InvariantViolated
 from seamark.storage import Log, StorageFailed
 from seamark.storage.log import AppendResult
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.records.record_batch import Buffer
+from seamark.wire.records.record_batch import Buffer, read_header
 
 # What rounding may add to a deadline.
 _LATEST_MS = 5
+# For how long the busiest loop keeps a call that is to come in its next turn.
+LONGEST_TURN_MS = 1400
 
 OnAcknowledged = Callable[[StorageFailed | None], None]
 
@@ -70,7 +72,7 @@ class Watch:
         # Logs that were opened again while the coordinator has their groups, until it gives them up.
         self._reopened: dict[int, Log] = {}
         # Partitions that the coordinator gave up in the call under way.
-        self._given_up: list[tuple[Coordinator, int]] = []
+        self.given_up: list[tuple[Coordinator, int]] = []
 
     def note(self, kind: str, *facts: Any) -> None:
         self.events.append((self._loop.now_ms, kind, *facts))
@@ -88,7 +90,13 @@ class Watch:
             self.now_ms = now_ms
             self._cancelled.clear()
 
-    def check_timers(self) -> None:
+    def check_nothing_waits(self) -> None:
+        """Whatever should have happened by now has happened."""
+        for books in self.invariants.books:
+            if books.decided and books.decided[0].moment_ms + LONGEST_TURN_MS < self._loop.now_ms:
+                raise InvariantViolated(
+                    "what was decided is written in the loop's next turn", f"{books.decided[0]} still waits"
+                )
         for key, deadline_ms in self.timers.items():
             if deadline_ms + _LATEST_MS < self.now_ms and key[1] != SWEEP_TIMER:
                 raise InvariantViolated("a timer comes when it is due", f"{key} was due at {deadline_ms}")
@@ -114,7 +122,9 @@ class Watch:
         if effects.log_lines:
             self.invariants.note_log_lines(effects.log_lines)
         for append in effects.appends:
-            self.invariants.books[append.partition].note_decided(append.ticket, append.records, asked)
+            self.invariants.books[append.partition].note_decided(
+                append.ticket, append.records, asked, self._loop.now_ms
+            )
             self.invariants.note_intention(append.records)
         for timer in effects.timers:
             if type(timer) is Arm:
@@ -140,11 +150,11 @@ class Watch:
             books.note_unloaded()
         else:
             self._settle_opening(number, reopened)
-        self._given_up.append((coordinator, number))
+        self.given_up.append((coordinator, number))
 
     def check_given_up(self) -> None:
         """At the end of a call: whoever waited for groups that were given up in it has an answer."""
-        given_up, self._given_up = self._given_up, []
+        given_up, self.given_up = self.given_up, []
         for coordinator, number in given_up:
             self.invariants.check_unloaded(number, coordinator)
 
@@ -175,15 +185,15 @@ class Watch:
                 f"partition {number} is loaded to {log.log_end}, its log is stored only to {log.acknowledged_end}",
             )
 
-    def before_write(self, partition: Partition, batches: Buffer) -> list[Decided]:
+    def before_write(self, partition: Partition, count: int) -> list[Decided]:
+        """So many records are about to be written. What they say is compared when the log is read."""
         if partition.index in self._reopened:
             raise InvariantViolated("a log that was opened again is loaded first", f"{partition} is written to")
         books = self.invariants.books[partition.index]
-        records = self.invariants.decoded(bytes(batches))
-        taken = books.take_decided(records)
+        taken = books.take_decided(count)
         if self.disk.is_faulty and books.uncertain is None and partition.log.writes_stopped is None:
             # A crash or an error in the middle may leave all of it.
-            books.uncertain = records
+            books.uncertain = [record for each in taken for record in each.records]
         return taken
 
     def refused(self, partition: Partition, error: StorageFailed) -> None:
@@ -233,7 +243,7 @@ class WatchedCoordinator(Coordinator):
     def handle(self, command: Command | CommitAgain, token: Any, now_ms: int) -> Effects:
         watch = self._watch
         watch.tell_time(now_ms)
-        watch.check_timers()
+        watch.check_nothing_waits()
         watch.invariants.note_request(token, self)
         effects = super().handle(command, token, now_ms)
         watch.invariants.check_decision(token, effects, now_ms)
@@ -299,7 +309,7 @@ class WatchedPartition(Partition):
 
     def append(self, batches: Buffer, now_ms: int) -> AppendResult:
         base = self.log.log_end
-        taken = self._watch.before_write(self, batches)
+        taken = self._watch.before_write(self, read_header(bytes(batches)).record_count)
         try:
             result = super().append(batches, now_ms)
         except StorageFailed as error:
@@ -310,7 +320,7 @@ class WatchedPartition(Partition):
 
     def append_prebuilt(self, batch: bytes, next_offset: int, timestamp_ms: int, now_ms: int) -> None:
         base = self.log.log_end
-        taken = self._watch.before_write(self, batch)
+        taken = self._watch.before_write(self, next_offset - base)
         try:
             super().append_prebuilt(batch, next_offset, timestamp_ms, now_ms)
         except StorageFailed as error:

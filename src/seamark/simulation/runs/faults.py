@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from seamark.simulation.broker.broker import SimulatedBroker
 from seamark.simulation.broker.invariants import Invariants
+from seamark.simulation.broker.watch import LONGEST_TURN_MS
 from seamark.simulation.members.clients import Member
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
@@ -119,7 +120,7 @@ class Faults:
     def _clock_step(self) -> None:
         step_ms = int((self._rng.random() - 0.5) * 30_000)
         self._events.append((self._loop.now_ms, "clock", step_ms))
-        self._broker.clock_error_ms += step_ms
+        self._broker.timing.clock_error_ms += step_ms
         self._direct += 1
 
     # -- the disk
@@ -147,7 +148,7 @@ class Faults:
 
     def _busy_broker(self) -> None:
         """What is to come in the loop's next turn comes late, and much is written together."""
-        self._broker.timing.turn_ms = 200 + int(self._rng.random() * 2500)
+        self._broker.timing.turn_ms = 200 + int(self._rng.random() * (LONGEST_TURN_MS - 200))
         self._direct += 1
         self._for_a_while(self._calm_loop)
 

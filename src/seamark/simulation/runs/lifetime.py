@@ -121,6 +121,7 @@ class Lifetime:
             min_compaction_lag_ms=int(rng.random() * 1.3) * 3000,
             min_cleanable_dirty_ratio=0.3,
             durability=Durability(durability),
+            log_append_time=rng.random() < 0.1,
         )
 
     def _draw_cast(self) -> None:

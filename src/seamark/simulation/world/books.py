@@ -73,6 +73,7 @@ class Decided(NamedTuple):
     ticket: int
     records: Sequence[Record]
     asker: Any
+    moment_ms: int
 
 
 class Books:
@@ -135,25 +136,23 @@ class Books:
         self.in_flight.clear()
         self.first_ticket = self.next_ticket
 
-    def note_decided(self, ticket: int, records: Sequence[Record], asker: Any) -> None:
-        self.decided.append(Decided(ticket, records, asker))
+    def note_decided(self, ticket: int, records: Sequence[Record], asker: Any, moment_ms: int) -> None:
+        self.decided.append(Decided(ticket, records, asker, moment_ms))
         self.in_flight[ticket] = None
         self.next_ticket = ticket + 1
 
-    def take_decided(self, records: Sequence[Record]) -> list[Decided]:
-        """The records are about to be written: they must be those of the next appends, each of them whole."""
+    def take_decided(self, count: int) -> list[Decided]:
+        """So many records are about to be written: they must be those of the next appends, each of them whole."""
         taken: list[Decided] = []
-        at = 0
-        while at < len(records):
-            end = at + len(self.decided[0].records) if self.decided else 0
-            if not self.decided or list(records[at:end]) != list(self.decided[0].records):
-                waiting = self.decided[0] if self.decided else "nothing"
-                raise InvariantViolated(
-                    "what was decided is written, whole and in its order",
-                    f"partition {self.partition} is given {records[at:]} where {waiting} is to be written",
-                )
+        left = count
+        while left > 0 and self.decided:
             taken.append(self.decided.popleft())
-            at = end
+            left -= len(taken[-1].records)
+        if left or not taken:
+            raise InvariantViolated(
+                "what was decided is written, whole and in its order",
+                f"partition {self.partition} is given {count} records, {taken} are to be written",
+            )
         return taken
 
     def note_written(self, taken: list[Decided], base: int) -> Batch:

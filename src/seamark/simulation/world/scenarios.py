@@ -104,7 +104,12 @@ _ALL = (
     Scenario(
         "bad-disk",
         "full, slow and failing disks",
-        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "busy_broker": 2, "crash_at_write": 1},
+        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "busy_broker": 2, "unload": 2, "crash_at_write": 1},
+    ),
+    Scenario(
+        "busy-broker",
+        "much is written together, in batches that do not hold all of it",
+        {"busy_broker": 4, "small_batches": 4, "duplicate": 2, "disk_full": 1, "unload": 1, "churn": 1},
     ),
     Scenario(
         "bad-network",
