@@ -176,7 +176,8 @@ BUGS = (
         "                    self._check_writable()",
         "                    self._refusal()",
         "a compaction changes the files of a log that was opened again",
-        after="                    # Once writes are stopped another log may have the files, which must not change under it.",
+        after="                    # Once writes are stopped another log may have the files, and they are not ours "
+        "to change.",
     ),
     Bug(
         "broker/groups/appends.py",

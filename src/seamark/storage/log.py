@@ -381,7 +381,7 @@ class Log:
             self._note_cleaning(self._cleaning._replace(compacted_below=max(self._cleaning.compacted_below, work.end)))
             with self._noting_damage(), closing(work.rewrites(self._filesystem, self.directory)) as rewrites:
                 for step in rewrites:
-                    # Once writes are stopped another log may have the files, which must not change under it.
+                    # Once writes are stopped another log may have the files, and they are not ours to change.
                     self._check_writable()
                     if isinstance(step, compaction.Rewrite):
                         self._put_in_place(step)

@@ -179,11 +179,14 @@ class Watch:
     def check_served(self, number: int) -> None:
         """Groups were loaded: what they show from now on is as durable as what is stored for them later."""
         log = self._logs.get(number)
-        if log is not None and log.acknowledged_end < log.log_end:
+        if log is None:
+            return
+        if log.acknowledged_end < log.log_end:
             raise InvariantViolated(
                 "a reply never precedes its stored records",
                 f"partition {number} is loaded to {log.log_end}, its log is stored only to {log.acknowledged_end}",
             )
+        self.invariants.check_log(number, log, self.disk, "after a load")
 
     def before_write(self, partition: Partition, count: int) -> list[Decided]:
         """So many records are about to be written. What they say is compared when the log is read."""
