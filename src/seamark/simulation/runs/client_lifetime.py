@@ -76,7 +76,7 @@ class ClientLifetime:
             make_network=WireNetwork,
         )
         self.broker.timing.delay_ms = int(rng.random() * 12) if rng.random() < 0.5 else 0
-        self.broker.timing.turn_ms = int(rng.random() * 12) if rng.random() < 0.5 else 0
+        self.broker.timing.turn_ms = int(rng.random() ** 3 * 100) if rng.random() < 0.5 else 0
         network = self.broker.network
         assert isinstance(network, WireNetwork)
         self._network = network
