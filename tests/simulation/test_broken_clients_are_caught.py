@@ -197,6 +197,8 @@ def take_a_rebalance_for_success(monkeypatch):
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
+# A lifetime that failed leaves calls in the middle.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_broken_client_is_caught(monkeypatch, scenario, break_it):
     def run_some():
         for seed in range(300):

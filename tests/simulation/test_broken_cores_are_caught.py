@@ -102,18 +102,17 @@ def compact_away(monkeypatch):
 
 
 def lose_an_append(monkeypatch):
-    original = log.Log.append
+    original = log.Log._write
     count = 0
 
-    def append(self, batches, now_ms, leader_epoch):
+    def write(self, *arguments):
         nonlocal count
         count += 1
-        result = original(self, batches, now_ms, leader_epoch)
+        original(self, *arguments)
         if count % 20 == 0 and self._segments.active.file is not None:
             self._segments.active.file.truncate(max(0, self._segments.active.size - 1))
-        return result
 
-    monkeypatch.setattr(log.Log, "append", append)
+    monkeypatch.setattr(log.Log, "_write", write)
 
 
 @pytest.mark.parametrize(

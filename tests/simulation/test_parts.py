@@ -4,10 +4,12 @@ import random
 
 import pytest
 
+from seamark.broker.clock import LoopTimers
 from seamark.coordinator.commands import CommitOffsets, Heartbeat
 from seamark.coordinator.replies import HeartbeatReply
 from seamark.coordinator.storing.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
 from seamark.simulation.broker.ledger import Ledger
+from seamark.simulation.broker.virtual_loop import ProcessLoop, Timing, VirtualClock
 from seamark.simulation.world.books import Books
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.network import Network
@@ -139,11 +141,50 @@ def test_a_broker_that_is_gone_answers_nobody_and_a_new_one_not_its_clients():
     assert arrived == []
 
 
+def a_process(turn_ms=0):
+    loop, timing = EventLoop(), Timing()
+    timing.turn_ms = turn_ms
+    process = ProcessLoop(loop, random.Random(1), lambda call, *arguments: call(*arguments), timing)
+    return loop, process, VirtualClock(process, timing), timing
+
+
+@pytest.mark.parametrize("turn_ms", [0, 50])
+def test_calls_that_are_to_come_soon_keep_their_order_on_a_busy_loop_too(turn_ms):
+    loop, process, _, timing = a_process(turn_ms)
+    seen = []
+    for number in range(20):
+        process.call_soon(seen.append, number)
+    timing.turn_ms = 0
+    process.call_soon(seen.append, 20)
+    loop.run_until(100)
+    assert seen == list(range(21))
+
+
+def test_the_timers_of_a_broker_come_in_the_millisecond_they_are_due_on_the_virtual_loop():
+    loop, process, clock, _ = a_process()
+    timers = LoopTimers(process, clock)
+    seen = []
+    for delay_ms in range(1, 400, 7):
+        timers.call_after(delay_ms / 1000, lambda delay_ms=delay_ms: seen.append(loop.now_ms - delay_ms))
+    timers.call_after(0.2, lambda: seen.append("cancelled")).cancel()
+    loop.run_until(1000)
+    assert seen == [0] * len(range(1, 400, 7))
+
+
+def test_the_clocks_of_a_broker_are_virtual_and_only_the_wall_clock_is_set():
+    loop, _, clock, timing = a_process()
+    loop.run_until(1234)
+    before = clock.now_ms()
+    timing.clock_error_ms = -5000
+    assert clock.now_ms() == before - 5000
+    assert int(clock.monotonic() * 1000) == 1234
+
+
 # F7
 def test_books_keep_the_last_value_of_each_key_in_the_order_of_the_log():
     books = Books(0)
-    first = books.note_append(0, [commit_of(0, 100), commit_of(1, 7)], 0, 2)
-    second = books.note_append(1, [commit_of(0, 50), OffsetRemoved("g", "t", 1)], 2, 4)
+    first = books.note_append([0], [commit_of(0, 100), commit_of(1, 7)], 0, 2)
+    second = books.note_append([1], [commit_of(0, 50), OffsetRemoved("g", "t", 1)], 2, 4)
     assert books.applied == {}
     assert books.note_acknowledged(second) == []
     assert books.applied == {}, "an early acknowledgement waits"
@@ -153,10 +194,73 @@ def test_books_keep_the_last_value_of_each_key_in_the_order_of_the_log():
     assert books.acknowledged_end == 4
 
 
+def books_with(*sizes):
+    """Books of which each append has so many records; the asker of each is its number."""
+    books = Books(0)
+    for ticket, size in enumerate(sizes):
+        books.note_decided(ticket, [commit_of(number, ticket) for number in range(size)], None, 0)
+    return books
+
+
+def written(books, count, *, is_stored=True):
+    base = books.batches[-1].next_offset if books.batches else 0
+    batch = books.note_written(books.take_decided(count), base)
+    batch.is_stored, batch.has_failed = is_stored, not is_stored
+    return batch
+
+
+def test_books_want_appends_written_whole_and_in_their_order():
+    books = books_with(2, 1, 3)
+    assert written(books, 3).tickets == [0, 1]
+    with pytest.raises(InvariantViolated, match="whole"):
+        books.take_decided(2)
+    with pytest.raises(InvariantViolated, match="whole"):
+        books_with().take_decided(1)
+
+
+def test_books_want_the_outcome_of_a_batch_told_once_and_as_it_is():
+    books = books_with(1, 1, 1, 1)
+    batch = written(books, 2)
+    for tickets in ([0], [0, 1, 2], [2], [5]):
+        with pytest.raises(InvariantViolated, match="outcome"):
+            books.note_told_stored(tickets)
+    assert books.note_told_stored([0, 1]) == [batch]
+    with pytest.raises(InvariantViolated, match="outcome"):
+        books.note_told_stored([0, 1])
+    written(books, 1, is_stored=False)
+    with pytest.raises(InvariantViolated, match="outcome"):
+        books.note_told_stored([2])
+    assert books.note_told_failed(2) == []
+    with pytest.raises(InvariantViolated, match="outcome"):
+        books.note_told_failed(2)
+    written(books, 1)
+    with pytest.raises(InvariantViolated, match="outcome"):
+        books.note_told_failed(3)
+
+
+def test_books_do_not_care_for_outcomes_of_groups_that_were_given_up():
+    books = books_with(1, 1)
+    written(books, 1)
+    books.give_up()
+    assert books.note_told_stored([0]) == []
+    assert books.note_told_failed(1) == []
+    books.note_decided(2, [commit_of(0, 9)], None, 0)
+    assert written(books, 1).tickets == [2]
+
+
+def test_books_apply_what_was_stored_behind_an_append_that_failed():
+    books = books_with(1, 1)
+    written(books, 1, is_stored=False)
+    behind = written(books, 1)
+    assert books.note_told_stored([1]) == []
+    assert books.note_told_failed(0) == [behind]
+    assert books.applied == {("g", "t", 0): commit_of(0, 1)}
+
+
 def test_books_are_cut_with_the_log_and_say_when_a_promise_was_lost():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1)], 0, 1))
-    books.note_append(1, [stored(1, "m")], 1, 2)
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1)], 0, 1))
+    books.note_append([1], [stored(1, "m")], 1, 2)
     assert books.settle_opening(1) is False
     assert books.written == {("g", "t", 0): commit_of(0, 1)}
     books.least_end = 0
@@ -166,7 +270,7 @@ def test_books_are_cut_with_the_log_and_say_when_a_promise_was_lost():
 
 def test_books_find_what_is_missing_and_what_should_not_be_there():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1), commit_of(1, 1)], 0, 2))
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1), commit_of(1, 1)], 0, 2))
     books.expect(2, is_power_loss=True, is_synced_before_replies=True)
     with pytest.raises(InvariantViolated, match="promised"):
         books.settle_opening(0)
@@ -178,7 +282,7 @@ def test_books_find_what_is_missing_and_what_should_not_be_there():
 def test_an_append_that_may_have_failed_is_found_or_not():
     for log_end, expected in ((1, {}), (2, {("g",): stored(1, "m")})):
         books = Books(0)
-        books.note_append(0, [GroupRemoved("g")], 0, 1)
+        books.note_append([0], [GroupRemoved("g")], 0, 1)
         books.uncertain = [stored(1, "m")]
         books.settle_opening(log_end)
         assert books.written == expected
@@ -186,7 +290,7 @@ def test_an_append_that_may_have_failed_is_found_or_not():
 
 def test_a_power_loss_may_take_what_only_the_operating_system_had():
     books = Books(0)
-    books.note_acknowledged(books.note_append(0, [commit_of(0, 1)], 0, 1))
+    books.note_acknowledged(books.note_append([0], [commit_of(0, 1)], 0, 1))
     books.expect(0, is_power_loss=False, is_synced_before_replies=False)
     assert books.least_end == 1
     books.expect(None, is_power_loss=True, is_synced_before_replies=False)

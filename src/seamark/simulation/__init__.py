@@ -1,6 +1,7 @@
-"""Whole consumer groups in virtual time, from one random seed: the proof of the coordinator and the storage.
+"""Whole consumer groups in virtual time, from one random seed: the proof of the coordinator, its shell and the storage.
 
-A lifetime runs a broker's cores on a simulated network and disk, with faults, and checks its promises at every step.
+A lifetime runs a broker's group runtime, as it ships, on a simulated network and disk, with faults, and checks its
+promises at every step.
 In the scenarios of real clients the members are the client's own cores, and what they promise is checked too.
 The same seed takes the same course on any machine.
 """

@@ -370,6 +370,7 @@ class Log:
 
         Only synced segments take part: a value must not give way to a newer one that a crash could still take. A
         generator that is closed early leaves the log as sound as one that ends. A second one beside it does nothing.
+        It ends with the error of a log that was closed, or takes no more writes, as soon as that is so.
         """
         self._check_writable()
         work = compaction.plan(self._cleanable(now_ms), self._cleaning, self.settings, now_ms)
@@ -380,11 +381,14 @@ class Log:
             self._note_cleaning(self._cleaning._replace(compacted_below=max(self._cleaning.compacted_below, work.end)))
             with self._noting_damage(), closing(work.rewrites(self._filesystem, self.directory)) as rewrites:
                 for step in rewrites:
+                    # Once writes are stopped another log may have the files, and they are not ours to change.
+                    self._check_writable()
                     if isinstance(step, compaction.Rewrite):
                         self._put_in_place(step)
                         yield None
                     else:
                         yield step
+            self._check_writable()
             self._note_cleaning(Cleaning(self._cleaning.compacted_below, work.end, work.earliest_horizon_ms))
         finally:
             self._is_compacting = False

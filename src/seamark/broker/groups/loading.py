@@ -34,6 +34,7 @@ _log = readable_logger("seamark.broker.groups")
 _TURN_SECONDS = 0.004
 _RECORDS_PER_STEP = 200
 
+Seconds = Callable[[], float]
 # Both are told the partition; the second how many groups to make live, and it answers whether there may be more.
 Replay = Callable[[int, list[Record]], None]
 Revive = Callable[[int, int], bool]
@@ -78,12 +79,12 @@ def _told_before(_offset: int, _error: DecodeError) -> None:
 class Load:
     """One partition on its way into the coordinator."""
 
-    def __init__(self, source: Partition, buffer_bytes: int) -> None:
+    def __init__(self, source: Partition, buffer_bytes: int, started: float = 0.0) -> None:
         self.partition = source.index
         self.is_held = False
         self._source = source
         self._buffer_bytes = buffer_bytes
-        self.started = time.monotonic()
+        self.started = started
 
     def steps(self, replay: Replay, revive: Revive) -> Generator[None]:
         values = LastValues()
@@ -127,7 +128,7 @@ class Load:
 
 
 class LoadQueue:
-    """Owned by the event loop's thread. ``loaded(partition)`` is called when a load is complete."""
+    """Owned by the event loop's thread. ``loaded(partition, seconds)`` is called when a load is complete."""
 
     def __init__(
         self,
@@ -135,11 +136,13 @@ class LoadQueue:
         revive: Revive,
         loaded: Callable[[int, float], None],
         call_soon: Callable[[Callable[[], None]], object],
+        seconds: Seconds = time.monotonic,
     ) -> None:
         self._replay = replay
         self._revive = revive
         self._loaded = loaded
         self._call_soon = call_soon
+        self._seconds = seconds
         self._waiting: deque[Load] = deque()
         self._held: dict[int, Load] = {}
         self._current: tuple[Load, Generator[None]] | None = None
@@ -184,7 +187,7 @@ class LoadQueue:
 
     def _run(self) -> None:
         self._is_scheduled = False
-        if self._turn(time.monotonic() + _TURN_SECONDS):
+        if self._turn(self._seconds() + _TURN_SECONDS):
             self._schedule()
 
     def _turn(self, deadline: float) -> bool:
@@ -195,8 +198,8 @@ class LoadQueue:
                 self._current = (load, load.steps(self._replay, self._revive))
             load, steps = self._current
             for _ in steps:
-                if time.monotonic() >= deadline:
+                if self._seconds() >= deadline:
                     return True
             self._current = None
-            self._loaded(load.partition, time.monotonic() - load.started)
+            self._loaded(load.partition, self._seconds() - load.started)
         return False

@@ -12,8 +12,9 @@ deadline; where the machine's clock is set to another time, deadlines keep their
 from __future__ import annotations
 
 import logging
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,11 +23,11 @@ from seamark.broker.cluster.nodes import NodePart
 from seamark.broker.cluster.topics import OFFSETS_TOPIC
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.groups.appends import GroupAppends
-from seamark.broker.groups.loading import Load, LoadQueue
+from seamark.broker.groups.loading import Load, LoadQueue, Seconds
 from seamark.broker.groups.timers import Clock, GroupTimers, SteadyMilliseconds
 from seamark.broker.log.partition import Partition
 from seamark.broker.log.reopening import LogReopening
-from seamark.broker.sharing.turns import Turns
+from seamark.broker.sharing.turns import Share
 from seamark.coordinator import Arm, Coordinator, Effects, ForgetTopics, Status
 from seamark.coordinator.commands import Command
 from seamark.coordinator.effects import TimerKey
@@ -35,6 +36,7 @@ from seamark.coordinator.offsets.commit_patterns import CommitAgain
 from seamark.coordinator.replies import ForgetReply
 from seamark.coordinator.shard_state import SWEEP_TIMER
 from seamark.counts import counted, some_of
+from seamark.errors import SeamarkError
 from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -60,6 +62,15 @@ class PartitionCounts(Protocol):
     def partition_count(self, topic_name: str) -> int | None: ...
 
 
+class TurnsForGroups(Protocol):
+    """Where what may wait for others is done; ``Turns`` is one."""
+
+    @property
+    def own(self) -> Share: ...
+
+    def later(self, share: Share, step: Callable[[], None]) -> None: ...
+
+
 class CoordinatorNode(Protocol):
     """What groups use of the node that coordinates them."""
 
@@ -76,17 +87,24 @@ class CoordinatorNode(Protocol):
     def timers(self) -> Timers: ...
 
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> TurnsForGroups: ...
 
     @property
     def loop(self) -> Soon: ...
 
 
 class GroupRuntime(NodePart):
-    """Owned by the event loop's thread."""
+    """Owned by the event loop's thread. ``seconds`` tells how long a turn of loading has taken."""
 
-    def __init__(self, node: CoordinatorNode) -> None:
+    def __init__(
+        self,
+        node: CoordinatorNode,
+        make_coordinator: Callable[..., Coordinator] = Coordinator,
+        seconds: Seconds = time.monotonic,
+    ) -> None:
         self._node = node
+        self._make_coordinator = make_coordinator
+        self._seconds = seconds
         self._clock_ms = SteadyMilliseconds(node.clock, self._jumped)
         self._told_ms = self._clock_ms()
         self._timers = GroupTimers(self._fire)
@@ -94,12 +112,14 @@ class GroupRuntime(NodePart):
         self._loop_timer: Timer | None = None
         self._armed_ms = 0
         self._partitions: dict[int, Partition] = {}
+        # Loads that wait until what is in the log is stored.
+        self._unstored: dict[int, Load] = {}
         # By partition, how many faults keep it from being loaded.
         self._holds: dict[int, int] = {}
         # Those whose last write failed, which was told.
         self._refusing: set[int] = set()
         self._reopening = LogReopening(node.timers, self._is_led, self._reopened)
-        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon)
+        self._loads = LoadQueue(self._replay, self._revive, self._loaded, node.loop.call_soon, seconds)
         self._begin_life()
 
     # -- requests
@@ -119,7 +139,7 @@ class GroupRuntime(NodePart):
     @property
     def is_loading(self) -> bool:
         """Whether a partition is being loaded, held ones apart."""
-        return not self._loads.is_idle
+        return not self._loads.is_idle or bool(self._unstored)
 
     def flush(self) -> None:
         """Write at once what this turn of the loop has collected."""
@@ -189,9 +209,28 @@ class GroupRuntime(NodePart):
 
     def _load(self, partition: int) -> None:
         self.coordinator.begin_load(partition)
-        load = Load(self._partitions[partition], self._node.settings["offsets.load.buffer.size"])
-        load.is_held = partition in self._holds
+        buffer_bytes = self._node.settings["offsets.load.buffer.size"]
+        led = self._partitions[partition]
+        self._unstored[partition] = load = Load(led, buffer_bytes, self._seconds())
+        self._load_when_stored(led, load)
+
+    def _load_when_stored(self, led: Partition, load: Load) -> None:
+        """What an earlier leader wrote last is served only when it is as durable as that leader's replies promised."""
+        if led.high_watermark < led.log_end:
+            led.when_acknowledged(led.log_end, partial(self._stored_or_not, led, load))
+            return
+        del self._unstored[led.index]
+        load.is_held = led.index in self._holds
         self._loads.add(load)
+
+    def _stored_or_not(self, led: Partition, load: Load, error: SeamarkError | None) -> None:
+        if self._unstored.get(led.index) is not load:
+            return
+        if error is not None and led.log.writes_stopped:
+            # It is loaded when it was opened again.
+            self._reopening.plan(led)
+        else:
+            self._load_when_stored(led, load)
 
     def _replay(self, partition: int, records: list[Any]) -> None:
         self.coordinator.replay(partition, records)
@@ -209,6 +248,7 @@ class GroupRuntime(NodePart):
 
     def _give_up(self, partition: int) -> None:
         self._partitions.pop(partition, None)
+        self._unstored.pop(partition, None)
         self._loads.drop(partition)
         self._appends.drop(partition)
         shard = self.coordinator.shard(partition)
@@ -224,7 +264,7 @@ class GroupRuntime(NodePart):
         """Start with a coordinator that knows nothing; outcomes of an earlier one's writes are not for this one."""
         node = self._node
         cluster = node.cluster
-        self.coordinator = Coordinator(
+        self.coordinator = self._make_coordinator(
             cluster.partition_count(OFFSETS_TOPIC) or node.settings["offsets.topic.num.partitions"],
             node.settings.coordinator,
             partition_count=cluster.partition_count,

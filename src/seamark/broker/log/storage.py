@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Protocol
 
 from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.log.fillable_disk import FillableDisk
@@ -38,22 +39,79 @@ DELETED = ".deleted"
 
 _SYNC_SECONDS = 1.0
 _Pending = list[tuple[Partition, PendingSync]]
-_Outcome = list[tuple[Partition, PendingSync, StorageFailed | None]]
+SyncOutcome = list[tuple[Partition, PendingSync, StorageFailed | None]]
 
 
 class UnexpectedFailure(StorageFailed):
     """A sync ended with an error that is no disk's: a bug, which its cause shows."""
 
 
-class LogStorage:
-    """Owned by the event loop's thread."""
+class Syncs(Protocol):
+    """Where syncs run, one at a time; ``SyncThread`` is one."""
 
-    def __init__(self, directory: str | None, durability: Durability, clock: BrokerClock, timers: Timers) -> None:
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call in the event loop's next turn."""
+
+    def begin(self, work: Callable[[], SyncOutcome], done: Callable[[Callable[[], SyncOutcome]], None]) -> None:
+        """Run the work; ``done`` is called on the event loop with what returns its result or raises its error.
+
+        Raises RuntimeError, and calls nobody, if it cannot be run.
+        """
+
+    async def finish(self) -> None:
+        """Wait for the work under way."""
+
+    def stop(self) -> None: ...
+
+
+class SyncThread:
+    """A thread beside the event loop, which begins with the first sync."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._running: asyncio.Future[SyncOutcome] | None = None
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def begin(self, work: Callable[[], SyncOutcome], done: Callable[[Callable[[], SyncOutcome]], None]) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="seamark-sync")
+        self._running = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._running.add_done_callback(lambda future: done(future.result))
+
+    async def finish(self) -> None:
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
+
+class LogStorage:
+    """Owned by the event loop's thread. ``disk`` and ``open_files`` are for those who have a disk of their own."""
+
+    def __init__(
+        self,
+        directory: str | None,
+        durability: Durability,
+        clock: BrokerClock,
+        timers: Timers,
+        *,
+        disk: Filesystem | None = None,
+        open_files: OpenFiles | None = None,
+        syncs: Syncs | None = None,
+    ) -> None:
         self.directory = directory or "memory"
         self.is_in_memory = directory is None
-        disk: Filesystem = MemoryFilesystem() if directory is None else RealFilesystem()
+        if disk is None:
+            disk = MemoryFilesystem() if directory is None else RealFilesystem()
         self.filesystem = FillableDisk(disk, lambda: self.is_full)
-        self._open_files = OpenFiles(None if directory is None else most_open_segments())
+        if open_files is None:
+            open_files = OpenFiles(None if directory is None else most_open_segments())
+        self._open_files = open_files
+        self._syncs: Syncs = syncs or SyncThread()
         self.durability = Durability.OS if directory is None else durability
         self.acknowledges_at_once = self.durability is Durability.OS
         # A fault: every write fails as on a full disk.
@@ -63,8 +121,7 @@ class LogStorage:
         self._dirty: dict[Partition, None] = {}
         self._waiting: dict[Partition, list[tuple[int, Callable[[StorageFailed | None], None]]]] = defaultdict(list)
         self._is_sync_planned = False
-        self._sync: asyncio.Future[_Outcome] | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._is_syncing = False
         # Once closed nothing is synced here any more: a log that is closed syncs itself.
         self._is_closed = False
         # Failures that nobody thought of and that the log file has.
@@ -101,8 +158,8 @@ class LogStorage:
         self._is_sync_planned = True
         if self.acknowledges_at_once:
             self._timers.call_after(_SYNC_SECONDS, self._begin_sync)
-        elif self._sync is None:
-            asyncio.get_running_loop().call_soon(self._begin_sync)
+        elif not self._is_syncing:
+            self._syncs.call_soon(self._begin_sync)
 
     def wait_for_sync(
         self, partition: Partition, end_offset: int, callback: Callable[[StorageFailed | None], None]
@@ -116,7 +173,7 @@ class LogStorage:
         partition.log.sync()
 
     def _begin_sync(self) -> None:
-        if self._sync is not None or self._is_closed:
+        if self._is_syncing or self._is_closed:
             return
         pending: _Pending = []
         dirty, self._dirty = self._dirty, {}
@@ -133,24 +190,22 @@ class LogStorage:
         if not pending:
             self._is_sync_planned = False
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="seamark-sync")
+        self._is_syncing = True
         try:
-            self._sync = asyncio.get_running_loop().run_in_executor(self._thread, _run_all, pending)
+            self._syncs.begin(partial(_run_all, pending), partial(self._finish_sync, pending))
         except RuntimeError as error:
+            self._is_syncing = False
             self._end_sync(_all_failed(pending, error))
-        else:
-            self._sync.add_done_callback(partial(self._finish_sync, pending))
 
-    def _finish_sync(self, pending: _Pending, future: asyncio.Future[_Outcome]) -> None:
-        self._sync = None
+    def _finish_sync(self, pending: _Pending, result: Callable[[], SyncOutcome]) -> None:
+        self._is_syncing = False
         try:
-            outcome = future.result()
+            outcome = result()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - nobody may be left waiting
             outcome = _all_failed(pending, error)
         self._end_sync(outcome)
 
-    def _end_sync(self, outcome: _Outcome) -> None:
+    def _end_sync(self, outcome: SyncOutcome) -> None:
         self._is_sync_planned = False
         short = [result for result in outcome if isinstance(result[2], TooManyOpenFiles)]
         for partition, work, failure in outcome:
@@ -219,15 +274,13 @@ class LogStorage:
     async def close(self) -> None:
         """Wait for a sync that runs; the logs themselves are closed by their partitions."""
         self.acknowledges_at_once = True
-        if self._sync is not None:
-            await asyncio.wait([self._sync])
+        await self._syncs.finish()
         self._is_closed = True
-        if self._thread is not None:
-            self._thread.shutdown()
+        self._syncs.stop()
 
 
-def _run_all(pending: _Pending) -> _Outcome:
-    outcome: _Outcome = []
+def _run_all(pending: _Pending) -> SyncOutcome:
+    outcome: SyncOutcome = []
     for partition, work in pending:
         try:
             work.run()
@@ -238,7 +291,7 @@ def _run_all(pending: _Pending) -> _Outcome:
     return outcome
 
 
-def _all_failed(pending: _Pending, error: BaseException) -> _Outcome:
+def _all_failed(pending: _Pending, error: BaseException) -> SyncOutcome:
     return [(partition, work, _as_failure(partition, error)) for partition, work in pending]
 
 

@@ -39,16 +39,15 @@ from seamark.coordinator.replies import (
 )
 from seamark.coordinator.shard import Status
 from seamark.coordinator.storing.records import GroupRemoved, GroupStored, OffsetCommitted, Record
+from seamark.simulation.broker.asked import Asked
 from seamark.simulation.broker.ledger import Ledger
 from seamark.simulation.broker.log_checks import LogReader
 from seamark.simulation.world.books import Batch, Books
-from seamark.simulation.world.connections import Request
 from seamark.simulation.world.disk import SimulatedDisk
 from seamark.simulation.world.violations import InvariantViolated
 from seamark.storage import Log
 from seamark.wire.protocol.consumer_protocol import decode_assignment
 from seamark.wire.protocol.error_codes import ErrorCode
-from seamark.wire.records import Record as LogRecord
 
 _NONE = ErrorCode.NONE
 _SIGNS_OF_LIFE = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -61,7 +60,7 @@ class Invariants:
         self.books = [Books(number) for number in range(offsets_partitions)]
         self.ledgers: dict[str, Ledger] = {}
         # Requests the coordinator has and has not answered, in the order they came.
-        self.outstanding: dict[Request, None] = {}
+        self.outstanding: dict[Asked, None] = {}
         self._generations: set[tuple[str, int, int]] = set()
         self.commits = 0
         self.checks = 0
@@ -91,7 +90,7 @@ class Invariants:
 
     # -- what goes in
 
-    def note_request(self, request: Request, coordinator: Coordinator) -> None:
+    def note_request(self, request: Asked, coordinator: Coordinator) -> None:
         self.outstanding[request] = None
         command = request.command
         group_id: str | None = getattr(command, "group_id", None)
@@ -113,7 +112,7 @@ class Invariants:
                         request.open_batch = batch
                         break
 
-    def check_decision(self, request: Request, effects: Effects, now_ms: int) -> None:
+    def check_decision(self, request: Asked, effects: Effects, now_ms: int) -> None:
         """The coordinator has decided what to store for the request."""
         command = request.command
         if type(command) is CommitOffsets and effects.appends:
@@ -139,13 +138,14 @@ class Invariants:
                 # Between the generations commits count again, until the next one is announced.
                 self.ledger(line.group_id).is_completing = False
 
-    def note_clock_step(self) -> None:
+    def note_clock_step(self, by_ms: int) -> None:
+        """The clock was set ahead, and sessions end by as much later."""
         for ledger in self.ledgers.values():
-            ledger.alive_ms.clear()
+            ledger.alive_ms = {member_id: alive_ms + by_ms for member_id, alive_ms in ledger.alive_ms.items()}
 
     # -- what comes out
 
-    def check_reply(self, request: Request, reply: Reply, coordinator: Coordinator, now_ms: int) -> None:
+    def check_reply(self, request: Asked, reply: Reply, coordinator: Coordinator, now_ms: int) -> None:
         if request.is_answered or request not in self.outstanding:
             raise InvariantViolated("every request is answered exactly once", f"a second answer to {request.command}")
         request.is_answered = True
@@ -217,7 +217,7 @@ class Invariants:
         return partitions
 
     def _check_heartbeat(
-        self, command: Heartbeat, reply: HeartbeatReply, request: Request, coordinator: Coordinator, now_ms: int
+        self, command: Heartbeat, reply: HeartbeatReply, request: Asked, coordinator: Coordinator, now_ms: int
     ) -> None:
         if reply.error not in _SIGNS_OF_LIFE:
             return
@@ -232,7 +232,7 @@ class Invariants:
             if command.member_id in ledger.sessions:
                 ledger.alive_ms[command.member_id] = now_ms
 
-    def _check_commit(self, request: Request, command: CommitOffsets, reply: CommitReply, now_ms: int) -> None:
+    def _check_commit(self, request: Asked, command: CommitOffsets, reply: CommitReply, now_ms: int) -> None:
         batch = request.batch
         for _, codes in reply.topics:
             for _, code in codes:
@@ -245,7 +245,7 @@ class Invariants:
                     if command.member_id in alive_ms:
                         alive_ms[command.member_id] = now_ms
 
-    def _check_fetch(self, request: Request, command: FetchOffsets, reply: FetchReply) -> None:
+    def _check_fetch(self, request: Asked, command: FetchOffsets, reply: FetchReply) -> None:
         if reply.error is not _NONE:
             return
         group_id = command.group_id or ""
@@ -299,9 +299,13 @@ class Invariants:
 
     # -- storage
 
-    def note_acknowledged(self, number: int, batch: Batch) -> list[Batch]:
-        books = self.books[number]
-        settled = books.note_acknowledged(batch)
+    def note_told_stored(self, number: int, tickets: list[int]) -> list[Batch]:
+        return self._note_settled(self.books[number].note_told_stored(tickets))
+
+    def note_told_failed(self, number: int, ticket: int) -> list[Batch]:
+        return self._note_settled(self.books[number].note_told_failed(ticket))
+
+    def _note_settled(self, settled: list[Batch]) -> list[Batch]:
         for each in settled:
             for record in each.records:
                 if type(record) is GroupStored and record.members:
@@ -353,11 +357,10 @@ class Invariants:
         if shard.groups or shard.tickets_in_flight:
             raise InvariantViolated("an unloaded partition holds nothing", f"{shard.groups} {shard.tickets_in_flight}")
 
-    def check_log(self, number: int, log: Log, disk: SimulatedDisk, when: str) -> list[LogRecord]:
-        """The log against the books, and after compaction once more; return its records."""
+    def check_log(self, number: int, log: Log, disk: SimulatedDisk, when: str) -> None:
+        """The log against the books, and after compaction once more."""
         self.checks += 1
-        records = self._reader.read(log)
-        self._compare(number, self._reader.state_of(records), f"the log {when}")
+        self._compare(number, self._reader.state_of(self._reader.read(log)), f"the log {when}")
         books = self.books[number]
         # An append that failed for good may be on the disk, and a copy of the disk would show it. And an opening right
         # after an unload finds what was checked there.
@@ -366,7 +369,6 @@ class Invariants:
             if compacted is not None:
                 self._compare(number, compacted, f"the compacted log {when}")
             books.compacted_end = log.log_end
-        return records
 
     def _compare(self, number: int, found: object, what: str) -> None:
         written = self.books[number].written
@@ -391,6 +393,7 @@ class Invariants:
                     ledger.has_lost_records = True
 
     def note_loaded(self, number: int, now_ms: int) -> None:
+        self.books[number].is_active = True
         written = self.books[number].written
         for group_id, ledger in self.ledgers.items():
             if self.home(group_id) == number:

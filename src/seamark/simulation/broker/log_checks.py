@@ -13,12 +13,11 @@ from seamark.coordinator.storing.stored import from_bytes
 from seamark.simulation.world.books import StoredState, apply_record
 from seamark.simulation.world.disk import SimulatedDisk
 from seamark.storage import Log
-from seamark.wire.records import BatchHeader, read_header, read_records
 from seamark.wire.records import Record as LogRecord
+from seamark.wire.records import read_records
+from seamark.wire.records.record_batch import read_outline
 
 _READ_BYTES = 1 << 20
-# Late enough for every tombstone to be past its grace time.
-_FAR_FUTURE_MS = 10**12
 
 
 class LogReader:
@@ -36,7 +35,7 @@ class LogReader:
             found = read_records(content)
             # What a batch held at its end may have been compacted away, so its header says where to go on.
             records += [record for record in found if record.offset >= offset]
-            offset = _last_header(content).last_offset + 1
+            offset = _next_offset(content)
         return records
 
     def state_of(self, records: Iterable[LogRecord]) -> StoredState:
@@ -61,10 +60,10 @@ class LogReader:
         return self.state_of(self.read(copy))
 
 
-def _last_header(content: bytes) -> BatchHeader:
+def _next_offset(content: bytes) -> int:
     position = 0
     while True:
-        header = read_header(content, position)
-        position += header.size_bytes
+        outline = read_outline(content, position)
+        position += outline.size_bytes
         if position >= len(content):
-            return header
+            return outline.next_offset

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 
 from seamark.simulation.broker.broker import SimulatedBroker
 from seamark.simulation.broker.invariants import Invariants
+from seamark.simulation.broker.watch import LONGEST_TURN_MS
 from seamark.simulation.members.clients import Member
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
 
 _CALM_LATENCY_MS = 4
+_LARGE_BYTES = 1_048_588
 
 
 class Faults:
@@ -39,7 +41,8 @@ class Faults:
         self._members = members
         self._raise_zombie = raise_zombie
         self._direct = 0
-        self._calm_disk_delay_ms = broker.disk_delay_ms
+        self._calm_disk_delay_ms = broker.timing.delay_ms
+        self._calm_turn_ms = broker.timing.turn_ms
         self._is_over = False
 
     @property
@@ -68,7 +71,9 @@ class Faults:
         self._events.append((self._loop.now_ms, "fault", "no more"))
         self._calm_network()
         self._calm_disk()
-        self._broker.reorders_acknowledgements = False
+        self._calm_loop()
+        self._allow_large_batches()
+        self._broker.timing.reorders = False
 
     def _for_a_while(self, end: Callable[[], None]) -> None:
         self._loop.call_later(500 + int(self._rng.random() * 7000), end)
@@ -80,7 +85,7 @@ class Faults:
 
     def _calm_disk(self) -> None:
         self._broker.disk.arm()
-        self._broker.disk_delay_ms = self._calm_disk_delay_ms
+        self._broker.timing.delay_ms = self._calm_disk_delay_ms
 
     def _any_member(self) -> Member | None:
         running = [member for member in self._members if member.is_running]
@@ -115,15 +120,14 @@ class Faults:
     def _clock_step(self) -> None:
         step_ms = int((self._rng.random() - 0.5) * 30_000)
         self._events.append((self._loop.now_ms, "clock", step_ms))
-        self._broker.clock_error_ms += step_ms
-        self._invariants.note_clock_step()
+        self._broker.timing.clock_error_ms += step_ms
         self._direct += 1
 
     # -- the disk
 
     def _slow_disk(self) -> None:
-        self._broker.disk_delay_ms = 200 + int(self._rng.random() ** 2 * 9000)
-        self._broker.reorders_acknowledgements = self._rng.random() < 0.5
+        self._broker.timing.delay_ms = 200 + int(self._rng.random() ** 2 * 9000)
+        self._broker.timing.reorders = self._rng.random() < 0.5
         self._direct += 1
         self._for_a_while(self._calm_disk)
 
@@ -139,6 +143,26 @@ class Faults:
             sync_errors=0.2 if draw < 0.6 else 0.0,
         )
         self._for_a_while(self._calm_disk)
+
+    # -- the loop and what it writes at once
+
+    def _busy_broker(self) -> None:
+        """What is to come in the loop's next turn comes late, and much is written together."""
+        self._broker.timing.turn_ms = 200 + int(self._rng.random() * (LONGEST_TURN_MS - 200))
+        self._direct += 1
+        self._for_a_while(self._calm_loop)
+
+    def _calm_loop(self) -> None:
+        self._broker.timing.turn_ms = self._calm_turn_ms
+
+    def _small_batches(self) -> None:
+        """The topic takes batches that hold some appends, not all of a turn, and not the largest."""
+        self._broker.config.max_message_bytes = 180 + int(self._rng.random() ** 2 * 1000)
+        self._busy_broker()
+        self._for_a_while(self._allow_large_batches)
+
+    def _allow_large_batches(self) -> None:
+        self._broker.config.max_message_bytes = _LARGE_BYTES
 
     # -- the network
 

@@ -1,6 +1,4 @@
-"""A connection in simulated time, and the requests on it: the coordinator's tokens, with what is remembered until the
-reply.
-"""
+"""A connection in simulated time, and the requests on it."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ from typing import Protocol
 
 from seamark.coordinator.commands import Command
 from seamark.coordinator.replies import Reply
-from seamark.simulation.world.books import Batch
 
 
 class Peer(Protocol):
@@ -55,14 +52,10 @@ class Request:
     """Compared by identity; one per delivery, so a duplicated request is two of them."""
 
     __slots__ = (
-        "batch",
         "command",
         "connection",
         "correlation",
-        "is_answered",
         "is_replied",
-        "open_batch",
-        "partition",
         "reply",
     )
 
@@ -70,16 +63,9 @@ class Request:
         self.connection = connection
         self.correlation = correlation
         self.command = command
-        self.is_answered = False
         # The reply may leave as soon as those to earlier requests of the connection have left.
         self.is_replied = False
         self.reply: Reply | None = None
-        # The offsets partition that decides it, or None when several may.
-        self.partition: int | None = None
-        # What the request made the coordinator append.
-        self.batch: Batch | None = None
-        # The newest open append when a stable fetch came in: it must be settled before the answer.
-        self.open_batch: Batch | None = None
 
     def copied_to(self, connection: Connection) -> Request:
         """The same request once more, over another connection."""

@@ -25,6 +25,8 @@ EVERYTHING: Mapping[str, int] = {
     "slow_disk": 2,
     "disk_full": 2,
     "io_error": 2,
+    "small_batches": 2,
+    "busy_broker": 2,
     "clock_step": 1,
     "member_crash": 3,
     "member_pause": 2,
@@ -106,7 +108,12 @@ _ALL = (
     Scenario(
         "bad-disk",
         "full, slow and failing disks",
-        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "crash_at_write": 1},
+        {"disk_full": 3, "io_error": 4, "slow_disk": 3, "busy_broker": 2, "unload": 2, "crash_at_write": 1},
+    ),
+    Scenario(
+        "busy-broker",
+        "much is written together, in batches that do not hold all of it",
+        {"busy_broker": 4, "small_batches": 4, "duplicate": 2, "disk_full": 1, "unload": 1, "churn": 1},
     ),
     Scenario(
         "bad-network",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from seamark.broker.groups import loading as group_loading
 from seamark.broker.groups.loading import Load, LoadQueue, read_batches
+from seamark.broker.log.reopening import REOPENING_SECONDS
+from seamark.broker.log.storage import LogStorage
 from seamark.coordinator.commands import FetchOffsets, Heartbeat, SyncGroup
-from seamark.storage import Log, MemoryFilesystem
-from seamark.storage.errors import CorruptBatch
+from seamark.storage import Durability, Log, MemoryFilesystem
+from seamark.storage.errors import CorruptBatch, StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.records import Record, encode_batch
 from tests.support.hostile_batches import batch
@@ -48,6 +52,64 @@ def test_groups_move_with_the_leadership_of_their_partition(world: World) -> Non
     assert fetch_error(world, "g", 1 - leader) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # F14
     world.settle()
     assert world.committed("g", node=1 - leader) == 42
+
+
+class UnsyncedCommit:
+    """A commit of group g that is written and not synced, while its partition moves to the other node."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting: list[Callable[[StorageFailed | None], None]] = []
+        monkeypatch.setattr(
+            LogStorage, "wait_for_sync", lambda _storage, _partition, _end, callback: self.waiting.append(callback)
+        )
+        self.partition = world.partition("g")
+        leader = self.partition.leader
+        self.log = self.partition.log
+        self.log.settings = replace(self.log.settings, durability=Durability.COMMIT)
+        self.asked = world.commit("g", 42, node=leader)
+        world.settle()
+        world.cluster.move_leader(self.partition, 1 - leader)
+        world.settle()
+        self.node = 1 - leader
+
+
+def test_what_the_former_leader_wrote_is_served_when_it_is_synced(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = UnsyncedCommit(world, monkeypatch)
+    assert codes(commit.asked) == [ErrorCode.NOT_COORDINATOR]
+    assert fetch_error(world, "g", commit.node) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.groups[commit.node].is_loading
+    commit.log.sync()
+    for callback in commit.waiting:
+        callback(None)
+    world.settle()
+    assert world.committed("g", node=commit.node) == 42
+    assert not world.groups[commit.node].is_loading
+
+
+def test_what_the_former_leader_wrote_and_cannot_be_synced_is_served_when_the_log_was_opened_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = UnsyncedCommit(world, monkeypatch)
+    commit.log.stop_writes("a sync failed")
+    for callback in commit.waiting:
+        callback(StorageFailed("disk", None, "a sync failed"))
+    world.settle()
+    assert fetch_error(world, "g", commit.node) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.advance(REOPENING_SECONDS)
+    assert world.committed("g", node=commit.node) == 42
+
+
+def test_a_partition_lost_before_its_log_is_synced_is_not_loaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = UnsyncedCommit(world, monkeypatch)
+    world.cluster.move_leader(commit.partition, 1 - commit.node)
+    commit.log.sync()
+    for callback in commit.waiting:
+        callback(None)
+    world.settle()
+    assert fetch_error(world, "g", commit.node) is ErrorCode.NOT_COORDINATOR
+    assert world.committed("g", node=1 - commit.node) == 42
 
 
 def test_members_stay_in_the_group_when_the_coordinator_moves(world: World) -> None:
@@ -160,7 +222,7 @@ def test_damage_in_the_log_ends_the_load_there_and_not_the_service(
     assert world.committed("g", node=leader) == 42
 
 
-def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World) -> None:
     leader = leader_of(world, "g")
     for offset in range(300):
         world.commit("g", offset, node=leader)
@@ -172,7 +234,6 @@ def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monke
         now += 0.001
         return now
 
-    monkeypatch.setattr(group_loading.time, "monotonic", slow_clock)
     replayed: list[int] = []
     finished: list[int] = []
     turns: list[object] = []
@@ -181,6 +242,7 @@ def test_a_load_gives_the_loop_back_after_a_few_milliseconds(world: World, monke
         lambda partition, count: False,
         lambda partition, _seconds: finished.append(partition),
         turns.append,
+        slow_clock,
     )
     queue.add(Load(world.partition("g"), 1 << 20))
     count = 0

@@ -409,3 +409,20 @@ def test_a_swap_that_fails_stops_writes(open_log, disk):
     log.close()
     found = {key: value for _, key, value in pairs(open_log())}
     assert found[b"0"] == b"9"
+
+
+@pytest.mark.parametrize("steps_before", [1, 4])
+def test_a_log_that_was_opened_again_is_left_alone_by_the_compaction_of_the_stopped_one(open_log, disk, steps_before):
+    stopped = history(open_log, disk)
+    before = pairs(stopped)
+    steps = stopped.compaction_steps(1000)
+    for _ in range(steps_before):
+        next(steps)
+    stopped.stop_writes("a sync failed")
+    reopened = open_log(disk)
+    found = pairs(reopened)
+    with pytest.raises(WritesStopped):
+        for _ in steps:
+            pass
+    assert pairs(reopened) == found
+    assert {key: value for _, key, value in found} == {key: value for _, key, value in before}
