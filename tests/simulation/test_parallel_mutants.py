@@ -18,7 +18,7 @@ from seamark.parallel.pools import process_calls
 from seamark.simulation.parallel.lifetime import ParallelLifetime, ParallelLifetimeFailed
 from seamark.wire.offsets.done_ahead import DoneAhead
 
-SEEDS = 120
+SEEDS = 240
 
 
 def commit_what_was_polled(monkeypatch):
