@@ -6,10 +6,10 @@ them in, threads and time. Beside the engine, the books hold what is decided and
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from seamark.errors import UsageError
+from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.work import Action, StopReason
 from seamark.parallel.observe.status import State
 from seamark.parallel.pools.pool import Mailbox, Pool
@@ -41,7 +41,7 @@ class SimulatedMember:
         self._program = Program()
         self._books = Books(name, world)
         self._mailbox = WatchedMailbox(self._books)
-        self.port = SimulatedPort(self._books, self._program, lambda: self.engine, lambda: self.is_alive)
+        self.port = SimulatedPort(self._books, lambda: self.engine, lambda: self.is_alive)
         self.port.on_wait_ended = self._mailbox.wait_ended
         self._runtime = Runtime(
             world.truth.settings,
@@ -79,7 +79,7 @@ class SimulatedMember:
         self._mailbox.tell(lambda now: engine.stop(now, 0.0, StopReason(reason, None)))
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine:
         return self._runtime.engine
 
     @property
@@ -118,8 +118,18 @@ class SimulatedMember:
 
     def give_up(self, partition: TopicPartition, offset: int, *, to_dead_letters: bool) -> None:
         """An operator decides about a record that holds its partition back."""
-        decide = self.engine.dead_letter if to_dead_letters else self.engine.skip
-        self._mailbox.tell(partial(_decided, decide, partition, offset))
+        engine = self.engine
+
+        def decide(now: float) -> list[Action]:
+            try:
+                if to_dead_letters:
+                    return engine.dead_letter(partition, offset, now)
+                return engine.skip(partition, offset, now)
+            except UsageError:
+                # It is over by now, or its partition has gone.
+                return []
+
+        self._mailbox.tell(decide)
 
     def ask(self) -> None:
         """Somebody wants to know how it is; what is told is of one moment."""
@@ -132,11 +142,3 @@ class SimulatedMember:
             return []
 
         self._mailbox.tell(answer)
-
-
-def _decided(decide: Any, partition: TopicPartition, offset: int, now: float) -> list[Action]:
-    try:
-        actions: list[Action] = decide(partition, offset, now)
-    except UsageError:
-        return []
-    return actions

@@ -18,22 +18,34 @@ from seamark.simulation.parallel.threads import WakeQueue
 from seamark.simulation.parallel.world import HandlerOwner
 from seamark.simulation.world.violations import InvariantViolated
 
+# So often may the owner find mail before it has read all.
+_MOST_LOOKS = 1_000
+
 
 class WatchedMailbox(Mailbox):
     """Nobody waits beside mail that was announced. ``on_look`` is called when the owner found none and may wait."""
 
     def __init__(self, books: Books) -> None:
         self._is_announced = False
+        # How often mail was found since there was none.
+        self._looks = 0
         self._books = books
         self.on_look: Callable[[], None] = lambda: None
         super().__init__(lambda: WakeQueue(books.world.loop, self.wait_ended))
 
     def __bool__(self) -> bool:
         if super().__bool__():
+            self._check_reading()
             return True
+        self._looks = 0
         self._is_announced = False
         self.on_look()
         return False
+
+    def _check_reading(self) -> None:
+        self._looks += 1
+        if self._looks > _MOST_LOOKS:
+            self._books.world.loop.fail(InvariantViolated("time goes on", "the owner looks at its mail and reads none"))
 
     def notify(self) -> None:
         self._is_announced = True

@@ -29,7 +29,7 @@ from seamark.parallel.core.ports import (
 )
 from seamark.simulation.parallel.books import Books, Decided, Letter
 from seamark.simulation.parallel.group import CommitRefused, Results
-from seamark.simulation.parallel.threads import Program, SimulatedThread
+from seamark.simulation.parallel.threads import SimulatedThread
 from seamark.simulation.world.violations import InvariantViolated
 from seamark.topic_partition import TopicPartition
 
@@ -59,9 +59,7 @@ class _Sent:
 class SimulatedPort:
     """Also the group's member. ``engine`` is asked by checks alone; ``is_alive`` whether the member is."""
 
-    def __init__(
-        self, books: Books, program: Program, engine: Callable[[], Engine], is_alive: Callable[[], bool]
-    ) -> None:
+    def __init__(self, books: Books, engine: Callable[[], Engine], is_alive: Callable[[], bool]) -> None:
         self.name = books.name
         self.membership = 0
         self.positions: dict[TopicPartition, int] = {}
@@ -69,7 +67,6 @@ class SimulatedPort:
         self.on_wait_ended: Callable[[bool], None] = lambda _: None
         self._books = books
         self._world = books.world
-        self._program = program
         self._engine = engine
         self._is_alive = is_alive
         self._rebalance: Rebalance | None = None

@@ -22,6 +22,9 @@ from queue import Empty
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.violations import InvariantViolated
 
+# How long a thread that still runs is waited for after Ctrl-C.
+_LAST_S = 5.0
+
 
 class Ended(BaseException):
     """Raised where a thread waits whose program has crashed, or whose lifetime is over."""
@@ -204,7 +207,13 @@ class Threads(EventLoop):
         thread.carrier.turn.release()
         if me is not None:
             assert me.carrier is not None
-            me.carrier.turn.acquire()
+            try:
+                me.carrier.turn.acquire()
+            except BaseException as error:
+                # Ctrl-C: the other thread gives the baton back where it waits next.
+                self._failure = self._failure or error
+                me.carrier.turn.acquire(timeout=_LAST_S)
+                raise
 
     def _live(self, thread: SimulatedThread) -> None:
         try:
@@ -317,6 +326,8 @@ class _Carrier:
             body, self.body = self.body, None
             if body is not None:
                 body()
+            # What it belongs to may go.
+            body = None
 
 
 _idle: list[_Carrier] = []
