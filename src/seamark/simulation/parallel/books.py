@@ -106,6 +106,14 @@ class Books:
         return not (self._calls or self._decided or self._commits_under_way or self._letters_to_write or self._letters)
 
     @property
+    def calls_under_way(self) -> int:
+        return len(self._calls)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        return {partition: stay.position for partition, stay in self.stays.items()}
+
+    @property
     def is_at_most_once(self) -> bool:
         return self.world.truth.is_at_most_once
 

@@ -136,9 +136,9 @@ class SimulatedMember:
 
         def answer(_now: float) -> list[Action]:
             status = status_of(self._runtime, State.RUNNING, _GROUP)
-            for partition, told in status.partitions.items():
-                if not told.committed <= told.frontier <= max(told.position, told.frontier):
-                    self.world.loop.fail(InvariantViolated("a status is of one moment", f"{partition}: {told}"))
+            positions = {partition: told.position for partition, told in status.partitions.items()}
+            if (positions, status.running) != (self._books.positions, self._books.calls_under_way):
+                self.world.loop.fail(InvariantViolated("a status tells what is", f"{self.name}: {status}"))
             return []
 
         self._mailbox.tell(answer)

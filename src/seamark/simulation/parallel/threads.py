@@ -332,7 +332,8 @@ class _Carrier:
 
 _idle: list[_Carrier] = []
 # A fork has none of them.
-os.register_at_fork(after_in_child=_idle.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)
 
 
 def _idle_carrier() -> _Carrier:
