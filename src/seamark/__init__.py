@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from seamark._version import __version__
 
 if TYPE_CHECKING:
-    from seamark.broker import Acl, Broker, Security, Tls
+    from seamark.acls import Acl
+    from seamark.broker import Broker, Security, Tls
     from seamark.client import (
         Admin,
         AsyncAdmin,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from seamark.topic_partition import TopicPartition
 
 _HOMES = {
-    "seamark.broker": ("Acl", "Broker", "Security", "Tls"),
+    "seamark.acls": ("Acl",),
+    "seamark.broker": ("Broker", "Security", "Tls"),
     "seamark.client": (
         "Admin",
         "AsyncAdmin",

@@ -345,6 +345,26 @@ def test_a_handler_asks_for_the_stop_and_does_not_wait_for_it(topic):
     assert topic.committed() == summary.tally["done"] == len(answers)
 
 
+def test_a_handler_that_waits_for_the_end_of_its_own_consumer_gets_an_error(topic):
+    topic.write(numbers(1))
+
+    async def main():
+        errors = []
+
+        async def handle(_record):
+            try:
+                await consumer.wait()
+            except UsageError as error:
+                errors.append(str(error))
+
+        consumer = make(topic, handle)
+        async with consumer:
+            assert await consumer.wait_until(lambda: errors, WAIT_S)
+        return errors
+
+    assert "wait() was called by a handler" in asyncio.run(main())[0]
+
+
 def test_a_record_that_hangs_is_given_up_by_call_and_watched_from_other_threads(topic, capsys):
     topic.write(numbers(3))
 

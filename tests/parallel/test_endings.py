@@ -51,6 +51,26 @@ def test_leaving_the_block_raises_what_stopped_it_with_the_handlers_exception(fa
     assert isinstance(ended.exc_info[1], Poisoned), "the log has the traceback"
 
 
+@pytest.mark.parametrize("place", ["threads", "loop"])
+def test_a_handler_that_waits_for_the_end_of_its_own_consumer_gets_an_error(topic, until, place):
+    topic.write(numbers(1))
+    errors = []
+
+    def wait(_record):
+        try:
+            consumer.wait()
+        except UsageError as error:
+            errors.append(str(error))
+
+    async def wait_on_the_loop(record):
+        wait(record)
+
+    consumer = topic.consumer(wait if place == "threads" else wait_on_the_loop, run_in=place)
+    with consumer:
+        until(lambda: errors)
+    assert "wait() was called by a handler" in errors[0]
+
+
 def test_what_the_block_raised_itself_wins_and_names_the_failure(failing, until):
     with pytest.raises(ZeroDivisionError) as raised, failing:  # noqa: PT012 - the block is what is tested
         until(has_failed(failing))

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from seamark import Broker
+from seamark.acls import Acl
 from seamark.broker.cluster.topics import Topic
-from seamark.broker.security.security import Acl, Security
+from seamark.broker.security.security import Security
 from seamark.coordinator.commands import CommitOffsets, JoinGroup
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.frames import encode_request

@@ -9,21 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seamark.acls import Acl, Operation, PatternType, PermissionType, ResourceType
     from seamark.broker.embedded import Broker
     from seamark.broker.faults.groups import LoadingHold
     from seamark.broker.faults.requests import Fault, Faults
-    from seamark.broker.security.acl import PatternType, PermissionType
-    from seamark.broker.security.operations import Operation, ResourceType
-    from seamark.broker.security.security import Acl, Security, Tls
+    from seamark.broker.security.security import Security, Tls
     from seamark.broker.security.users import Users
 
 _HOMES = {
     "seamark.broker.embedded": ("Broker",),
     "seamark.broker.faults.groups": ("LoadingHold",),
     "seamark.broker.faults.requests": ("Fault", "Faults"),
-    "seamark.broker.security.acl": ("PatternType", "PermissionType"),
-    "seamark.broker.security.operations": ("Operation", "ResourceType"),
-    "seamark.broker.security.security": ("Acl", "Security", "Tls"),
+    "seamark.acls": ("Acl", "Operation", "PatternType", "PermissionType", "ResourceType"),
+    "seamark.broker.security.security": ("Security", "Tls"),
     "seamark.broker.security.users": ("Users",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -10,12 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seamark.acls import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
     from seamark.client.admin.admin import Admin
     from seamark.client.admin.async_admin import AsyncAdmin
     from seamark.client.admin.record_times import LogPlace
     from seamark.client.admin.types import (
-        ANY_ACL,
-        Acl,
         ClusterDescription,
         ConfigChange,
         ConfigEntry,
@@ -89,12 +88,11 @@ if TYPE_CHECKING:
     from seamark.wire.protocol.error_codes import ErrorCode
 
 _HOMES = {
+    "seamark.acls": ("Acl", "AclFilter", "Operation", "PatternType", "PermissionType", "ResourceType"),
     "seamark.client.admin.admin": ("Admin",),
     "seamark.client.admin.async_admin": ("AsyncAdmin",),
     "seamark.client.admin.record_times": ("LogPlace",),
     "seamark.client.admin.types": (
-        "ANY_ACL",
-        "Acl",
         "ClusterDescription",
         "ConfigChange",
         "ConfigEntry",
@@ -170,8 +168,8 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "ANY_ACL",
     "Acl",
+    "AclFilter",
     "Admin",
     "AssignmentUnusable",
     "AsyncAdmin",
@@ -228,10 +226,13 @@ __all__ = [
     "OffsetOutOfRange",
     "OffsetStorageRefused",
     "OffsetStorageUnavailable",
+    "Operation",
     "OperationTimedOut",
     "OwnedConsumer",
     "PartitionView",
+    "PatternType",
     "PeerProtocolError",
+    "PermissionType",
     "Position",
     "PositionError",
     "Producer",
@@ -246,6 +247,7 @@ __all__ = [
     "RegistryError",
     "RequestTimedOut",
     "Resource",
+    "ResourceType",
     "Results",
     "RetriableCommitFailed",
     "RetryLater",

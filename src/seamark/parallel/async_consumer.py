@@ -23,11 +23,12 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.errors import ConfigError
+from seamark.errors import ConfigError, UsageError
 from seamark.parallel.core.handler_kinds import is_async
 from seamark.parallel.handle import (
     ANSWER_S,
     LOOK_S,
+    WAITS_FOR_ITSELF,
     ConsumerHandle,
     OwnerBusy,
     Place,
@@ -121,8 +122,13 @@ class AsyncParallelConsumer(ConsumerHandle):
         self._raise_at_end_of_block(error)
 
     async def wait(self, timeout: float | None = None) -> Summary | None:
-        """The summary once it has ended, None if it has not in ``timeout`` seconds; ConsumerStopped if by itself."""
+        """The summary once it has ended, None if it has not in ``timeout`` seconds; ConsumerStopped if by itself.
+
+        UsageError if a handler calls it: the end waits for the handler.
+        """
         self._check_entered()
+        if self._is_handler():
+            raise UsageError(WAITS_FOR_ITSELF)
         try:
             async with asyncio.timeout(timeout):
                 await self._has_ended.wait()
@@ -174,10 +180,13 @@ class AsyncParallelConsumer(ConsumerHandle):
         if not self._has_begun() or self._has_ended.is_set():
             return self._summary
         self._ask_to_stop(drain)
-        assert self._runtime is not None
-        if running_in.get() is not self._runtime.pool:
+        if not self._is_handler():
             await self._drained()
         return self._summary
+
+    def _is_handler(self) -> bool:
+        """Whether a handler of this consumer calls, for which its end waits."""
+        return self._runtime is not None and running_in.get() is self._runtime.pool
 
     async def _drained(self) -> None:
         cancelled: asyncio.CancelledError | None = None

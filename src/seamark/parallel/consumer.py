@@ -17,8 +17,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from seamark.errors import UsageError
 from seamark.parallel.handle import (
     LOOK_S,
+    WAITS_FOR_ITSELF,
     ConsumerHandle,
     Place,
     answer_of,
@@ -87,8 +89,13 @@ class ParallelConsumer(ConsumerHandle):
         return threading.Thread(target=self._own, args=(runtime,), name="seamark-parallel", daemon=True)
 
     def wait(self, timeout: float | None = None) -> Summary | None:
-        """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does."""
+        """The summary once it has ended, None if it has not in ``timeout`` seconds; raises as ``run`` does.
+
+        UsageError if a handler or ``on_commit`` calls it: the end waits for them.
+        """
         self._home.check()
+        if self._is_waited_for():
+            raise UsageError(WAITS_FOR_ITSELF)
         if not self._ended.wait(timeout):
             return None
         self._raise_failure()

@@ -41,6 +41,10 @@ _NO_CONSUMER_HERE = (
     "stop() was called in a handler process, where this consumer does not run: to end it from there, raise an error "
     "that is not retried, with then=Stop()"
 )
+WAITS_FOR_ITSELF = (
+    "wait() was called by a handler or by on_commit, and the consumer does not end before they return; return, or call "
+    "stop() to end it"
+)
 
 
 class ConsumerStopped(SeamarkError):

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from seamark import Broker
+from seamark.acls import Acl
 from seamark.broker.api import topic_rules
 from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.cluster.state import BrokerState
 from seamark.broker.net import context as context_module
-from seamark.broker.security.security import Acl, Security
+from seamark.broker.security.security import Security
 from seamark.broker.sharing.turns import Turns
 from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.protocol.error_codes import ErrorCode

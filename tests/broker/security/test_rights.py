@@ -9,8 +9,9 @@ import logging
 
 import pytest
 
+from seamark.acls import Acl
 from seamark.broker import Broker
-from seamark.broker.security.security import Acl, Security
+from seamark.broker.security.security import Security
 from seamark.log_limits import LINES_OF_A_CAUSE
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.error_codes import ErrorCode

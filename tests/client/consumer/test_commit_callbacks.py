@@ -167,6 +167,15 @@ def test_a_refusal_is_logged_if_its_callback_can_never_run(broker, failed_commit
     assert REFUSED in failed_commits()[0].getMessage()
 
 
+def test_only_an_async_consumer_takes_a_commit_callback_that_has_to_be_awaited(broker):
+    async def coroutine(*given): ...
+
+    with Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as blocking:
+        blocking.assign([T0])
+        with pytest.raises(UsageError, match="the commit callback is a coroutine function: only AsyncConsumer"):
+            blocking.commit_async({T0: 1}, coroutine)
+
+
 def test_a_callback_that_would_do_nothing_is_refused_when_it_is_given(consumer, broker):
     def generator(*given):
         yield given

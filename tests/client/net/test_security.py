@@ -7,8 +7,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from seamark.acls import Acl, AclFilter
 from seamark.client import Admin, TopicPartition
-from seamark.client.admin.types import ANY_ACL, Acl, NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.client.errors import AuthenticationFailed, BrokerError, ClientError, TlsFailed
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -275,15 +276,16 @@ def test_a_right_that_is_missing_is_one_sentence_with_the_topic(secured):
 
 
 def test_access_rules_are_made_shown_and_removed(secured):
-    rule = Acl("topic", "ledger", "User:mallory", "read", pattern="prefixed")
+    rule = Acl("User:mallory", "READ", "TOPIC", "ledger", pattern="PREFIXED")
     with Admin(sasl_options(secured), default_api_timeout_ms=15_000) as admin:
         admin.create_acls([rule]).raise_if_failed()
         until = time.monotonic() + 10
         while rule not in admin.describe_acls() and time.monotonic() < until:
             time.sleep(0.05)
-        assert rule in admin.describe_acls(Acl("topic", None, "User:mallory", "any", "any", "any", None))
-        assert admin.delete_acls([Acl("topic", "ledger", None, "any", "any", "prefixed", None)]).raise_if_failed()
-        while rule in admin.describe_acls(ANY_ACL) and time.monotonic() < until:
+        assert rule in admin.describe_acls(AclFilter("User:mallory", resource_type="topic"))
+        ledger = AclFilter(resource_type="topic", name="ledger", pattern="prefixed")
+        assert admin.delete_acls([ledger]).raise_if_failed() == {ledger: [rule]}
+        while rule in admin.describe_acls(AclFilter()) and time.monotonic() < until:
             time.sleep(0.05)
         assert rule not in admin.describe_acls()
 

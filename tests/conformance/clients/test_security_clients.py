@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from seamark.acls import Acl
 from seamark.broker import Broker
 from seamark.broker.event_loop import new_event_loop
-from seamark.broker.security.security import Acl, Security, Tls
+from seamark.broker.security.security import Security, Tls
 from seamark.wire.protocol.frames import encode_request
 from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from seamark.wire.protocol.messages.sasl_handshake import SaslHandshakeRequest

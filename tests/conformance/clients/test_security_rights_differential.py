@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from seamark.acls import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from seamark.broker import Broker
-from seamark.broker.security.acl import PatternType, PermissionType
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.apis import api_named
 from seamark.wire.protocol.frames import decode_response
 from seamark.wire.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

@@ -204,11 +204,8 @@ def test_damage_is_found_whatever_columns_are_asked_for():
 
 
 READ_BESIDE_A_FORBIDDEN_PAGE = """
-import ctypes, mmap, sys
-import subprocess
-import sys
+import ctypes, mmap
 from random import Random
-from time import monotonic
 from seamark.errors import DecodeError
 from seamark.wire.columns.columns import COLUMN_NAMES, decode_columns
 from tests.property.wire.test_columns import sample_batches
@@ -222,8 +219,8 @@ assert libc.mprotect(ctypes.c_void_p(address + size), ctypes.c_size_t(mmap.PAGES
 view = memoryview(memory)
 rng = Random(3)
 samples = [sample for sample in sample_batches(rng) if sample[22] & 7 == 0]
-until, count = monotonic() + 1.5, 0
-while monotonic() < until:
+count = 0
+while count < 3000:
     for sample in samples:
         damaged = mutate_batch(sample, rng, fix=True)
         view[size - len(damaged) : size] = damaged
@@ -246,7 +243,7 @@ def test_no_kernel_reads_behind_the_bytes_it_was_given(pytestconfig):
         timeout=60,
     )
     assert ran.returncode == 0, ran.stderr
-    assert int(ran.stdout) > 1000
+    assert int(ran.stdout) >= 3000
 
 
 @settings(max_examples=60, deadline=None)

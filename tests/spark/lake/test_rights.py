@@ -10,9 +10,10 @@ import contextlib
 import pytest
 
 from seamark import Broker
+from seamark.acls import Acl, AclFilter
 from seamark.broker.security.security import Security
 from seamark.client import Admin, Offset, Producer, TopicPartition
-from seamark.client.admin.types import Acl, NewTopic
+from seamark.client.admin.types import NewTopic
 from seamark.spark.lake.errors import TopicNotReadable
 from seamark.spark.lake.fill import job
 from seamark.spark.lake.fill.stream import stream
@@ -52,14 +53,14 @@ class Guarded:
         self.admin.alter_group_offsets(self.group, wanted).raise_if_failed()
 
     def allow(self, user, operation, resource, name):
-        rule = Acl(resource, name, f"User:{user}", operation)
+        rule = Acl(f"User:{user}", operation, resource, name)
         self.admin.create_acls([rule]).raise_if_failed()
         self._rules.append(rule)
         self._until(lambda known: rule in known)
 
     def close(self):
         """Take the rules away: Apache Kafka serves other tests, too."""
-        self.admin.delete_acls(self._rules).raise_if_failed()
+        self.admin.delete_acls(map(AclFilter.of, self._rules)).raise_if_failed()
         self._until(lambda known: not set(self._rules) & set(known))
         self.admin.close()
 

@@ -42,7 +42,7 @@ WRONG = [
     ("list_offsets", ({T0: 2**63},), "a time is a whole number of milliseconds"),
     ("record_times", ([5],), "places is a list of LogPlace; 5 is none"),
     ("create_acls", ("x",), "rules is a list of Acl, not 'x'"),
-    ("delete_acls", ([5],), "filters is a list of Acl; 5 is none"),
+    ("delete_acls", ([5],), "filters is a list of AclFilter; 5 is none"),
 ]
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.leader_hints import current_leader_of
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.fetch_sessions import FetchedPartition
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.storage.errors import CorruptBatch, LogError, OffsetOutOfRange, TornTail
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.fetch import (

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Protocol
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.config.settings import BrokerSettings
 from seamark.broker.net.connections import Connections
 from seamark.broker.net.endpoint import Endpoint
 from seamark.broker.net.listener import Listener
 from seamark.broker.net.slices import Chunks
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.sessions import Session
 from seamark.broker.sharing.answers_in_progress import SHORT_BYTES, AnswersInProgress
 from seamark.broker.sharing.turns import Share, Steps, Turns

@@ -1,11 +1,4 @@
-"""Access rules: what one says, which of them a filter means, and what all of them together allow.
-
-A rule is a plain value; ``Acl(...)`` takes the names of Kafka's tools as well as their numbers and refuses what no
-rule can be.
-
-In a filter a field that is null, or ANY, means every value. A pattern of type MATCH means all rules that apply to the
-named resource: its own, the wildcard's, and those of its prefixes; without MATCH a name is compared as it is written,
-``*`` included.
+"""What all access rules together allow.
 
 ``AclTable`` arranges rules so that a question looks only at those that can matter. The decision is Kafka's (L4): a rule
 that denies wins over any that allow. Who may READ, WRITE, DELETE or ALTER may DESCRIBE, who may ALTER_CONFIGS may
@@ -15,118 +8,14 @@ DESCRIBE_CONFIGS; a denial implies nothing. A resource that no rule is about is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Protocol
 
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.acls import ANY_HOST, ANY_NAME, Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from seamark.errors import ConfigError
 
-ANY_NAME = "*"
-ANY_HOST = "*"
 ANY_USER = "User:*"
-
-E = TypeVar("E", bound=IntEnum)
-
-
-class PatternType(IntEnum):
-    """``ANY`` and ``MATCH`` stand in filters only."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class PermissionType(IntEnum):
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Acl:
-    """``Acl("User:alice", "READ", "TOPIC", "orders-", pattern="PREFIXED")``; by default for any host, and an allowance.
-
-    >>> Acl("User:alice", "READ", "TOPIC", "orders").permission.name
-    'ALLOW'
-    """
-
-    principal: str
-    operation: Operation
-    resource_type: ResourceType
-    name: str = ANY_NAME
-    pattern: PatternType = PatternType.LITERAL
-    permission: PermissionType = PermissionType.ALLOW
-    host: str = ANY_HOST
-
-    def __init__(
-        self,
-        principal: str,
-        operation: Operation | str | int,
-        resource_type: ResourceType | str | int,
-        name: str = ANY_NAME,
-        *,
-        pattern: PatternType | str | int = PatternType.LITERAL,
-        permission: PermissionType | str | int = PermissionType.ALLOW,
-        host: str = ANY_HOST,
-    ) -> None:
-        kind, _, who = principal.partition(":")
-        if not kind or not who:
-            raise ConfigError("principal", principal, "it must be TYPE:NAME, such as User:alice")
-        if not name:
-            raise ConfigError("name", name, "a rule names a resource, or * for all of them")
-        values = (
-            principal,
-            _member(Operation, "operation", operation, (Operation.ANY,)),
-            _member(ResourceType, "resource_type", resource_type, (ResourceType.ANY,)),
-            name,
-            _member(PatternType, "pattern", pattern, (PatternType.ANY, PatternType.MATCH)),
-            _member(PermissionType, "permission", permission, (PermissionType.ANY,)),
-            host,
-        )
-        if values[2] is ResourceType.CLUSTER and name not in (CLUSTER_NAME, ANY_NAME):
-            raise ConfigError("name", name, f"the cluster's name is {CLUSTER_NAME}")
-        for slot, value in zip(self.__slots__, values, strict=True):
-            object.__setattr__(self, slot, value)
-
-    def __str__(self) -> str:
-        words = [self.principal, self.operation.name, self.resource_type.name, self.name]
-        if self.pattern is not PatternType.LITERAL:
-            words.append(self.pattern.name)
-        if self.permission is not PermissionType.ALLOW:
-            words.append(self.permission.name)
-        if self.host != ANY_HOST:
-            words.append(f"from {self.host}")
-        return " ".join(words)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "principal": self.principal,
-            "operation": self.operation.name,
-            "resource_type": self.resource_type.name,
-            "name": self.name,
-            "pattern": self.pattern.name,
-            "permission": self.permission.name,
-            "host": self.host,
-        }
-
-    @staticmethod
-    def from_json(found: Mapping[str, Any]) -> Acl:
-        return Acl(**found)
-
-
-def _member(kind: type[E], option: str, given: E | str | int, not_in_a_rule: tuple[E, ...]) -> E:
-    try:
-        found = kind[given.upper()] if isinstance(given, str) else kind(given)
-    except (KeyError, ValueError):
-        found = None
-    if found is None or found in not_in_a_rule:
-        names = ", ".join(each.name for each in kind if each not in not_in_a_rule)
-        raise ConfigError(option, given, f"it must be one of {names}")
-    return found
 
 
 class FilterFields(Protocol):
@@ -141,51 +30,20 @@ class FilterFields(Protocol):
     permission_type: int
 
 
-class AclFilter(NamedTuple):
-    resource_type: ResourceType
-    name: str | None
-    pattern: PatternType
-    principal: str | None
-    host: str | None
-    operation: Operation
-    permission: PermissionType
-
-    @staticmethod
-    def from_request(fields: FilterFields) -> AclFilter | None:
-        """Return the filter; None if it has a number that means nothing here."""
-        try:
-            return AclFilter(
-                ResourceType(fields.resource_type_filter),
-                fields.resource_name_filter,
-                PatternType(fields.pattern_type_filter),
-                fields.principal_filter,
-                fields.host_filter,
-                Operation(fields.operation),
-                PermissionType(fields.permission_type),
-            )
-        except ValueError:
-            return None
-
-    def means(self, rule: Acl) -> bool:
-        return (
-            self.resource_type in (ResourceType.ANY, rule.resource_type)
-            and self.operation in (Operation.ANY, rule.operation)
-            and self.permission in (PermissionType.ANY, rule.permission)
-            and self.principal in (None, rule.principal)
-            and self.host in (None, rule.host)
-            and self._means_pattern(rule)
+def filter_of(fields: FilterFields) -> AclFilter | None:
+    """The filter of a request; None if it has a number that means nothing here."""
+    try:
+        return AclFilter(
+            fields.principal_filter,
+            fields.operation,
+            fields.resource_type_filter,
+            fields.resource_name_filter,
+            pattern=fields.pattern_type_filter,
+            permission=fields.permission_type,
+            host=fields.host_filter,
         )
-
-    def _means_pattern(self, rule: Acl) -> bool:
-        if self.pattern not in (PatternType.ANY, PatternType.MATCH, rule.pattern):
-            return False
-        if self.name is None:
-            return True
-        if self.pattern is not PatternType.MATCH:
-            return self.name == rule.name
-        if rule.pattern is PatternType.PREFIXED:
-            return self.name.startswith(rule.name)
-        return rule.name in (self.name, ANY_NAME)
+    except ConfigError:
+        return None
 
 
 # By what is asked for, the allowed operations that suffice; all others suffice for themselves alone.
@@ -250,7 +108,7 @@ class AclTable:
         self.generation += 1
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        return sorted((rule for rule in self._candidates(wanted) if wanted.means(rule)), key=_ORDER)
+        return sorted((rule for rule in self._candidates(wanted) if wanted.matches(rule)), key=_ORDER)
 
     def cost_of(self, wanted: AclFilter) -> int:
         """How many rules ``matching`` looks at."""

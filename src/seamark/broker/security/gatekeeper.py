@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
+from seamark.acls import Acl
 from seamark.address_failures import AddressFailures
-from seamark.broker.security.acl import Acl, AclTable
+from seamark.broker.security.acl import AclTable
 from seamark.broker.security.sasl import PLAIN, Exchange, PlainExchange, SaslSession
 from seamark.broker.security.scram import ScramExchange
 from seamark.broker.security.security import Security

@@ -1,45 +1,13 @@
-"""What may be done to what, under Kafka's numbers: operations, resource types, and the bit fields that tell a client
-its rights.
-
-The numbers are those of the ACL requests and of ``authorized_operations`` fields, where operation ``n`` is bit ``n``.
-"""
+"""The ``authorized_operations`` fields, which tell a client what it may do: operation ``n`` is bit ``n``."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Protocol
+
+from seamark.acls import Operation, ResourceType
 
 # The value of an authorized_operations field that was not asked for.
 OPERATIONS_NOT_ASKED = -(1 << 31)
-CLUSTER_NAME = "kafka-cluster"
-
-
-class Operation(IntEnum):
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
 
 
 # What each kind of thing can be asked about, as Kafka 4.3 answers when everything is allowed.

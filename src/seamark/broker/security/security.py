@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from seamark.broker.security.acl import Acl, PatternType, PermissionType
+from seamark.acls import Acl, PatternType, PermissionType
 from seamark.broker.security.sasl import PLAIN
 from seamark.broker.security.tls import Tls
 from seamark.broker.security.users import HASHES, Users, check_user

@@ -12,9 +12,9 @@ import logging
 import ssl
 from typing import Protocol
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.security.acl import AclTable
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.subject import BadCertificate, subject_of
 from seamark.log_limits import LogLimits
 from seamark.readable_log import readable_logger

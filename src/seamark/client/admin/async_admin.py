@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from seamark.acls import Acl, AclFilter
 from seamark.client.admin import acls, configs, groups, offsets, topics
 from seamark.client.admin.offsets import GroupPartitions, OffsetSpec
 from seamark.client.admin.record_times import LogPlace, record_times
 from seamark.client.admin.session import AdminSession
 from seamark.client.admin.types import (
-    ANY_ACL,
-    Acl,
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
@@ -170,15 +169,19 @@ class AsyncAdmin(AdminSession):
         """
         return await self._run_async(record_times(self._network, places, self._deadline(timeout)))
 
-    async def describe_acls(self, matching: Acl = ANY_ACL, *, timeout: float | None = None) -> list[Acl]:
+    async def describe_acls(self, matching: AclFilter | None = None, *, timeout: float | None = None) -> list[Acl]:
         """The access rules that match a filter; all of them by default."""
-        return await self._run_async(acls.describe_acls(self._network, matching, self._deadline(timeout)))
+        return await self._run_async(
+            acls.describe_acls(self._network, matching or AclFilter(), self._deadline(timeout))
+        )
 
     async def create_acls(self, rules: Iterable[Acl], *, timeout: float | None = None) -> Results[Acl, None]:
         """Add access rules."""
         return await self._run_async(acls.create_acls(self._network, rules, self._deadline(timeout)))
 
-    async def delete_acls(self, filters: Iterable[Acl], *, timeout: float | None = None) -> Results[Acl, list[Acl]]:
+    async def delete_acls(
+        self, filters: Iterable[AclFilter], *, timeout: float | None = None
+    ) -> Results[AclFilter, list[Acl]]:
         """Remove the rules that match any of the filters; the answer has what was removed."""
         return await self._run_async(acls.delete_acls(self._network, filters, self._deadline(timeout)))
 

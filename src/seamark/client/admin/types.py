@@ -15,16 +15,6 @@ CONFIG_SOURCES = {
     1: "topic", 2: "dynamic_broker", 3: "dynamic_default_broker", 4: "static_broker", 5: "default",
     6: "dynamic_broker_logger", 7: "client_metrics", 8: "group",
 }  # fmt: skip
-ACL_RESOURCES = {
-    "any": 1, "topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7,
-}  # fmt: skip
-ACL_PATTERNS = {"any": 1, "match": 2, "literal": 3, "prefixed": 4}
-ACL_OPERATIONS = {
-    "any": 1, "all": 2, "read": 3, "write": 4, "create": 5, "delete": 6, "alter": 7, "describe": 8,
-    "cluster_action": 9, "describe_configs": 10, "alter_configs": 11, "idempotent_write": 12, "create_tokens": 13,
-    "describe_tokens": 14,
-}  # fmt: skip
-ACL_PERMISSIONS = {"any": 1, "deny": 2, "allow": 3}
 CONFIG_OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 # ListOffsets' special timestamps.
 OFFSET_SPECS = {"latest": -1, "earliest": -2, "max_timestamp": -3}
@@ -151,26 +141,3 @@ class ListedOffset:
     offset: int
     timestamp_ms: int
     leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """An access rule. As a filter, None and "any" match everything."""
-
-    resource: str
-    name: str | None
-    principal: str | None
-    operation: str
-    permission: str = "allow"
-    pattern: str = "literal"
-    host: str | None = "*"
-
-    def __post_init__(self) -> None:
-        number_of(self.resource, ACL_RESOURCES, "the resource of an access rule")
-        number_of(self.operation, ACL_OPERATIONS, "the operation of an access rule")
-        number_of(self.permission, ACL_PERMISSIONS, "the permission of an access rule")
-        number_of(self.pattern, ACL_PATTERNS, "the pattern of an access rule")
-
-
-# The filter that every rule matches.
-ANY_ACL = Acl("any", None, None, "any", "any", "any", None)

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from seamark.client.arguments import one_of, read_partitions
+from seamark.client.callback_kinds import refuse_coroutine
 from seamark.client.consumer.commit_callbacks import CommitCallback
 from seamark.client.consumer.handle import (
     CLOSE_TIMEOUT_S,
@@ -253,6 +254,7 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting, and without retries; ``callback(offsets, error)`` runs in a later call."""
+        refuse_coroutine("the commit callback", callback, "only AsyncConsumer can await it")
         self._run(self._calls.commit_async(offsets, callback))
 
     def committed(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.endpoints import load_endpoints
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.commit_template import CommitMemory
@@ -19,7 +20,6 @@ from seamark.broker.net.dispatch import serve
 from seamark.broker.net.fetch_sessions import FetchSessions
 from seamark.broker.net.listener import Address, Listener
 from seamark.broker.security.gatekeeper import Gatekeeper
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.security import Security
 from seamark.broker.security.sessions import Session
 from seamark.broker.sharing.answers_in_progress import AnswersInProgress

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from seamark.broker.security.acl import Acl, PatternType, PermissionType
-from seamark.broker.security.operations import Operation, ResourceType
+from seamark.acls import Acl, Operation, PatternType, PermissionType, ResourceType
 from seamark.broker.security.security import Security
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.api_versions import ApiVersionsRequest

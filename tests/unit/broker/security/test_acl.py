@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.broker.security.acl import Acl, AclFilter, AclTable, PatternType, PermissionType
-from seamark.broker.security.operations import Operation, ResourceType
+from seamark.acls import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
+from seamark.broker.security.acl import AclTable
 from seamark.errors import ConfigError
 
 ALICE, BOB = "User:alice", "User:bob"
@@ -101,8 +101,7 @@ def test_filters_mean_what_kafkas_mean():
     table = AclTable([literal, prefixed, star, group])
 
     def matching(**given):
-        everything = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, PermissionType.ANY)
-        return set(table.matching(everything._replace(**given)))
+        return set(table.matching(AclFilter(**given)))
 
     assert matching() == {literal, prefixed, star, group}
     assert matching(resource_type=TOPIC, name="orders", pattern=PatternType.MATCH) == {literal, prefixed, star}

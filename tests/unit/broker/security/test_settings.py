@@ -6,8 +6,8 @@ import ssl
 
 import pytest
 
+from seamark.acls import Acl
 from seamark.broker.config.settings import BrokerSettings
-from seamark.broker.security.acl import Acl
 from seamark.broker.security.gatekeeper import Gatekeeper
 from seamark.broker.security.sasl import SaslSession
 from seamark.broker.security.security import Security, Tls

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.groups.questions import described
 from seamark.broker.net.slices import counted_lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.replies import DescribedGroup
 from seamark.counts import shortened
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
-from seamark.broker.security.acl import Acl, PatternType, PermissionType
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.errors import ConfigError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.create_acls import (

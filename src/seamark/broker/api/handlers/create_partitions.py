@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges, check_room, plan_partitions
 from seamark.broker.cluster.cluster import require_topic
 from seamark.broker.net.slices import lazily
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.create_partitions import (

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.api.topic_rules import (
     MOST_CHANGES,
     TooManyChanges,
@@ -18,7 +19,6 @@ from seamark.broker.cluster.topics import metric_name
 from seamark.broker.config.topic_configs import TOPIC_KEYS, effective
 from seamark.broker.net.slices import lazily
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.create_topics import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Acl, AclFilter, Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl import Acl, AclFilter
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.security.acl import filter_of
 from seamark.counts import number_text
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_acls import (
@@ -45,7 +45,7 @@ def handle(node: Services, request: DeleteAclsRequest, context: RequestContext) 
     acls = node.security.acls
     if acls is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    filters = [AclFilter.from_request(fields) for fields in request.filters]
+    filters = [filter_of(fields) for fields in request.filters]
     distinct = {wanted for wanted in filters if wanted is not None}
     if sum(map(acls.cost_of, distinct)) > _MOST_RULES_LOOKED_AT:
         return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MUCH)

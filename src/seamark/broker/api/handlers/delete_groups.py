@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator import commands
 from seamark.coordinator.replies import DeleteGroupsReply
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.cluster.topics import INTERNAL_TOPICS
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.storage.errors import LogError
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.delete_records import (

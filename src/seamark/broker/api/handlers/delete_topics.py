@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.counts import shortened
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode

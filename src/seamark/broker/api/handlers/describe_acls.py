@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.acl import Acl, AclFilter, PatternType
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.broker.security.acl import filter_of
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_acls import (
     DescribeAclsRequest,
@@ -31,7 +31,7 @@ def handle(node: Services, request: DescribeAclsRequest, context: RequestContext
     acls = node.security.acls
     if acls is None:
         return _refused(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    wanted = AclFilter.from_request(request)
+    wanted = filter_of(request)
     if wanted is None:
         return _refused(ErrorCode.INVALID_REQUEST, "The filter has a number that is not known.")
     rules = sorted(acls.matching(wanted), key=_pattern)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.operations import CLUSTER_NAME, ResourceType, authorized_operations
+from seamark.acls import CLUSTER_NAME, ResourceType
+from seamark.broker.security.operations import authorized_operations
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_cluster import (
     DescribeClusterRequest,

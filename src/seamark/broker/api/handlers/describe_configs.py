@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.api.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, broker_named
 from seamark.broker.cluster.cluster import require_topic
 from seamark.broker.cluster.topics import check_name
@@ -24,7 +25,6 @@ from seamark.broker.config.topic_configs import (
 )
 from seamark.broker.net.slices import lazily
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

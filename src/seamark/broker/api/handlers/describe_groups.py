@@ -8,9 +8,10 @@ from collections.abc import Generator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.groups.questions import described
 from seamark.broker.net.slices import counted_lazily, lazily
-from seamark.broker.security.operations import OPERATIONS_NOT_ASKED, Operation, ResourceType, authorized_operations
+from seamark.broker.security.operations import OPERATIONS_NOT_ASKED, authorized_operations
 from seamark.coordinator.replies import DescribedGroup, DescribedMember
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.describe_groups import (

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.log.partition import NO_LEADER
 from seamark.broker.net.slices import lazily
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.counts import shortened
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode

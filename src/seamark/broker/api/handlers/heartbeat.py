@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.operations import Operation, ResourceType
+from seamark.acls import Operation, ResourceType
 from seamark.coordinator import commands
 from seamark.coordinator.replies import HeartbeatReply
 from seamark.wire.protocol.error_codes import ErrorCode

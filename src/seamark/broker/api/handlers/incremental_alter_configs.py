@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.api.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE, broker_named
 from seamark.broker.api.topic_rules import MOST_CHANGES, TooManyChanges
 from seamark.broker.cluster.cluster import require_topic
@@ -15,7 +16,6 @@ from seamark.broker.config.key import ConfigKey, ConfigType
 from seamark.broker.config.table import SERVED
 from seamark.broker.config.topic_configs import effective, parse_topic_configs, topic_key
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.errors import ConfigError
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.security.sessions import ANONYMOUS
 from seamark.coordinator import commands
 from seamark.coordinator.replies import JoinedMember, JoinReply

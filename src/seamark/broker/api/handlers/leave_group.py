@@ -6,8 +6,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator import commands
 from seamark.coordinator.replies import LeaveReply, LeftMember
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import CLUSTER_NAME, Operation, ResourceType
 from seamark.coordinator import commands
 from seamark.coordinator.replies import ListedGroup, ListReply
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.fetch_reading import epoch_error
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.sharing.reading_thread import beside
 from seamark.broker.sharing.turns import Wait
 from seamark.storage.errors import CorruptBatch, LogError, TornTail

@@ -12,18 +12,13 @@ from collections.abc import Generator, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from seamark.acls import CLUSTER_NAME, Operation, ResourceType
 from seamark.broker.api.topic_rules import MOST_MADE_BY_METADATA, check_new_name, create_automatically
 from seamark.broker.cluster.topics import INTERNAL_TOPICS, Topic, check_name
 from seamark.broker.log.partition import NO_LEADER, Partition
 from seamark.broker.net.slices import counted_lazily, lazily
 from seamark.broker.refusals import RequestRefused
-from seamark.broker.security.operations import (
-    CLUSTER_NAME,
-    OPERATIONS_NOT_ASKED,
-    Operation,
-    ResourceType,
-    authorized_operations,
-)
+from seamark.broker.security.operations import OPERATIONS_NOT_ASKED, authorized_operations
 from seamark.storage.errors import StorageFailed
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.metadata import (

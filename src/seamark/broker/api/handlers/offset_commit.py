@@ -13,9 +13,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.groups.zookeeper import IN_ZOOKEEPER, commit_to_zookeeper
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.commands import CommitOffsets
 from seamark.coordinator.replies import CommitReply
 from seamark.wire.protocol.error_codes import ErrorCode

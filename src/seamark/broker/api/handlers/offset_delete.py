@@ -13,8 +13,8 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.commands import DeleteOffsets
 from seamark.coordinator.replies import DeleteOffsetsReply
 from seamark.wire.protocol.error_codes import ErrorCode

@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.groups.zookeeper import IN_ZOOKEEPER, fetch_from_zookeeper
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.coordinator.commands import FetchOffsets
 from seamark.coordinator.replies import FetchedOffset, FetchReply
 from seamark.portions import portions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.fetch_reading import epoch_error
 from seamark.broker.net.slices import lazily
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

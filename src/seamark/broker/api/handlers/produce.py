@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from seamark.acls import Operation, ResourceType
 from seamark.broker.api.leader_hints import current_leader_of, endpoints_of
 from seamark.broker.api.produce_rules import NobodyWaits, check_head, check_records
 from seamark.broker.log.partition import Partition
 from seamark.broker.net.dispatch import answer_refused
 from seamark.broker.refusals import RecordsRefused, RefusedByLog, RequestRefused, ToldRefusal
-from seamark.broker.security.operations import Operation, ResourceType
 from seamark.broker.sharing.turns import Steps, Wait
 from seamark.errors import DecodeError
 from seamark.readable_log import readable_logger
