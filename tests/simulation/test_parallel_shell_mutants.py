@@ -40,6 +40,11 @@ def with_calls_that_wait(case: Case) -> Case:
     return replace(case, settings=settings, ahead=4, processes=0, records=300, faults=30)
 
 
+def with_failing_polls(case: Case) -> Case:
+    """Accidents are many, so that some of them are these."""
+    return replace(case, faults=30)
+
+
 def with_dead_letters(case: Case) -> Case:
     settings = replace(case.settings, then=DeadLetter(max_ratio=None), retry=Retry(attempts=1))
     return replace(case, settings=settings, poison_chance=0.3, faults=30)
@@ -88,6 +93,13 @@ BUGS = [
         "return taken_back(self._queue)",
         "return taken_back(self._queue) + [call for child in self._running.values() for call in child.held]",
         "calls that a process has are taken back",
+    ),
+    Planted(
+        ProcessPool,
+        "_give",
+        "        for call in calls:\n            self._give(child, [call])",
+        "        self._report([Ending(call, error) for call in calls[:1]])",
+        "calls beside one that cannot be sent are lost",
     ),
     Planted(
         Runtime,
@@ -177,6 +189,22 @@ BUGS = [
         "for polled in batches:",
         "for polled in batches[:1]:",
         "of a poll only the first partition is taken",
+    ),
+    Planted(
+        Runtime,
+        "_in_trouble",
+        "and not getattr",
+        "and getattr",
+        "an error of a poll that passes by itself ends the consumer",
+        case=with_failing_polls,
+    ),
+    Planted(
+        Runtime,
+        "_in_trouble",
+        "if is_passing and",
+        "if",
+        "an error of a poll that does not pass is waited out",
+        case=with_failing_polls,
     ),
     Planted(
         Runtime,

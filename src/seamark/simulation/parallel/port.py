@@ -79,6 +79,7 @@ class SimulatedPort:
         self._is_hearing = False
         self._next_fetch_ms = 0
         self._polls = (0, 0)
+        self._failure: PollFailed | None = None
         self._is_woken = False
         self._waiting: SimulatedThread | None = None
         self._last_arrival_ms = 0
@@ -220,6 +221,9 @@ class SimulatedPort:
         moment_ms, count = self._polls
         now_ms = self._world.loop.now_ms
         self._polls = now_ms, count + 1 if moment_ms == now_ms else 1
+        if self._failure is not None and not self._failure.is_retriable and not self._engine().is_stopping:
+            self._world.loop.fail(InvariantViolated("an error that does not pass stops the consumer", self.name))
+        self._failure = None
         if count > _MOST_POLLS:
             self._world.loop.fail(InvariantViolated("time goes on", f"{self.name} polls and does not wait"))
 
@@ -235,7 +239,8 @@ class SimulatedPort:
             finally:
                 self._is_hearing = False
         if chances.failing_polls and rng.random() < chances.failing_polls:
-            raise PollFailed(is_retriable=rng.random() < 0.9)
+            self._failure = PollFailed(is_retriable=rng.random() < 0.9)
+            raise self._failure
 
     def _wait_for_something(self, timeout: float) -> None:
         if not self._is_woken and not self._news:

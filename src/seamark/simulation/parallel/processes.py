@@ -25,7 +25,7 @@ _KILLED = -9
 
 
 class CallNumber(Argument):
-    """What a simulated process is sent for a call: its number in the books."""
+    """What a simulated process is sent for a call: its number in the books. Some calls cannot be sent at once."""
 
     def __init__(self, books: Books) -> None:
         super().__init__()
@@ -37,6 +37,9 @@ class CallNumber(Argument):
         return True
 
     def of_works(self, works: Sequence[InFlightRecord]) -> int:
+        world = self._books.world
+        if world.rng.random() < world.chances.deaths / 10:
+            raise ValueError("the records of this call cannot be sent")
         return self._books.number_of(works)
 
     def __reduce__(self) -> tuple[type[Argument], tuple[()]]:

@@ -152,6 +152,8 @@ class WatchedEngine(Engine):
         if reason is not None and reason.cause is not None and not isinstance(reason.cause, PollFailed):
             # The shell takes whatever is raised in a poll for an error of the client.
             self._books.world.loop.fail(reason.cause)
+        if reason is not None and isinstance(reason.cause, PollFailed) and reason.cause.is_retriable:
+            self._books.world.loop.fail(InvariantViolated("an error that passes stops nobody", reason.text))
         return self._watched(lambda: super(WatchedEngine, self).stop(now, drain, reason))
 
     # What an operator says.
