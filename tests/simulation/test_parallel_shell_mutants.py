@@ -100,6 +100,7 @@ BUGS = [
         "        for call in calls:\n            self._give(child, [call])",
         "        self._report([Ending(call, error) for call in calls[:1]])",
         "calls beside one that cannot be sent are lost",
+        seed=29,
     ),
     Planted(
         Runtime,
