@@ -74,7 +74,9 @@ class ParallelLifetime:
         self.seed = seed
         self.transcript = Transcript()
         rng = self._rng = Random(f"parallel {seed}")
-        self.case = case or draw_case(rng, Random(f"parallel {seed} processes"))
+        drawn = draw_case(rng, Random(f"parallel {seed} processes"))
+        # A case of the caller's own leaves all else as the seed draws it.
+        self.case = case or drawn
         loop = self._loop = Threads(lambda: int(rng.random() ** 4 * 20))
         self.logs = {
             partition: PartitionLog(partition, int(rng.random() ** 3 * 50))
