@@ -1,6 +1,7 @@
 """``check``: is a handler safe with crashes, rebalances and records out of order? Many short lives, each from a seed.
 
-The handler is run for real, inside simulated members of a group in virtual time: no broker, no threads, no waiting.
+The handler is run for real, inside simulated members of a group in virtual time: no broker, no waiting, and all calls
+on the thread that called ``check``.
 Checked in every life: no record is lost, a key's records run in their order, commits never pass unfinished work, and
 only what no commit had said was done is repeated. With ``effects`` it is also checked that repeats do no harm.
 """

@@ -13,9 +13,8 @@ from typing import Any
 from seamark.errors import UsageError
 from seamark.parallel.core.handler_kinds import check_answer, is_async
 from seamark.parallel.settings import Batch
-from seamark.simulation.parallel.calls import Report
 from seamark.simulation.parallel.log import SimulatedRecord
-from seamark.simulation.parallel.member import SimulatedMember
+from seamark.simulation.parallel.world import HandlerOwner, Report
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.violations import InvariantViolated
 from seamark.testing.check_loop import REAL_WAIT_S, VirtualLoop
@@ -55,7 +54,7 @@ class UserHandlers:
         self.failed_runs = 0
         self.last_error: BaseException | None = None
         self._asyncio: VirtualLoop | None = None
-        self._tasks: dict[asyncio.Task[BaseException | None], SimulatedMember] = {}
+        self._tasks: dict[asyncio.Task[BaseException | None], HandlerOwner] = {}
         if is_async(handler):
             try:
                 asyncio.get_running_loop()
@@ -70,17 +69,17 @@ class UserHandlers:
 
     # What members ask for.
 
-    def start(self, member: SimulatedMember, records: list[SimulatedRecord], report: Report) -> None:
+    def start(self, member: HandlerOwner, records: list[SimulatedRecord], report: Report) -> None:
         self._loop.call_later(int(self._draw() ** 3 * 60), self._invoke, member, records, report)
 
-    def member_gone(self, member: SimulatedMember) -> None:
+    def member_gone(self, member: HandlerOwner) -> None:
         for task in [task for task, owner in self._tasks.items() if owner is member]:
             del self._tasks[task]
             task.cancel()
 
     # One call.
 
-    def _invoke(self, member: SimulatedMember, records: list[SimulatedRecord], report: Report) -> None:
+    def _invoke(self, member: HandlerOwner, records: list[SimulatedRecord], report: Report) -> None:
         self._on_moment()
         if not member.is_alive:
             return
@@ -108,7 +107,7 @@ class UserHandlers:
 
     # Coroutines.
 
-    def _begin(self, loop: VirtualLoop, member: SimulatedMember, argument: Any, report: Report) -> None:
+    def _begin(self, loop: VirtualLoop, member: HandlerOwner, argument: Any, report: Report) -> None:
         async def run() -> BaseException | None:
             try:
                 check_answer(await self._handler(argument))  # type: ignore[misc]

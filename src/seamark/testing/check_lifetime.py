@@ -14,9 +14,10 @@ from seamark.counts import counted
 from seamark.parallel.core.budget import record_size
 from seamark.parallel.settings import Settings
 from seamark.simulation.parallel.group import SimulatedGroup
-from seamark.simulation.parallel.member import Chances, SimulatedMember, World
+from seamark.simulation.parallel.member import SimulatedMember
+from seamark.simulation.parallel.threads import Threads
 from seamark.simulation.parallel.truth import Truth
-from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.parallel.world import Chances, World
 from seamark.simulation.world.transcript import Transcript
 from seamark.simulation.world.violations import InvariantViolated
 from seamark.testing.check_handlers import Handler, UserHandlers
@@ -35,7 +36,8 @@ class CheckLifetime:
         """``overlap``: members lose partitions without knowing, so that late calls run beside the new owner's."""
         self.transcript = Transcript()
         rng = self._rng = Random(f"check {seed}")
-        loop = self._loop = EventLoop()
+        # The handler is the user's, and may only work on the thread that called us.
+        loop = self._loop = Threads(lambda: int(rng.random() ** 4 * 10), events_on_main=True)
         self.logs = make_logs(records, 1 + int(rng.random() * 4))
         self.truth = Truth(settings, self.logs)
         events = self.transcript.events
@@ -89,6 +91,7 @@ class CheckLifetime:
                     raise InvariantViolated("everything finishes", reason)
                 self._loop.run_until(self._loop.now_ms + _STEP_MS)
         finally:
+            self._loop.close()
             self.handlers.close()
         left = self.truth.left()
         if left and not self.truth.is_at_most_once:
@@ -124,22 +127,22 @@ class CheckLifetime:
             self._loop.call_later(100 + int(self._rng.random() * 2_000), self._bury, member)
 
     def _bury(self, member: SimulatedMember) -> None:
-        self.group.leave(member)
+        self.group.leave(member.port)
         self._add_member()
 
     def _lose(self) -> None:
         member = self._one()
         if member is not None:
-            self.group.leave(member)
-            member.hear_of_loss_later()
+            self.group.leave(member.port)
+            member.port.hear_of_loss_later()
 
     def _freeze(self) -> None:
         member = self._one()
         if member is not None and not member.is_frozen:
             duration_ms = 100 + int(self._rng.random() * 4_000)
             member.freeze(duration_ms)
-            self._loop.call_later(duration_ms // 2, self.group.leave, member)
-            member.hear_of_loss_later()
+            self._loop.call_later(duration_ms // 2, self.group.leave, member.port)
+            member.port.hear_of_loss_later()
 
     def _stop(self) -> None:
         member = self._one()
@@ -153,10 +156,9 @@ class CheckLifetime:
     def _add_member(self) -> None:
         member = SimulatedMember(f"m{len(self._members) + 1}", self._world)
         self._members.append(member)
-        self.group.join(member)
 
-    def _stopped(self, member: SimulatedMember, reason: str | None) -> None:
+    def _stopped(self, name: str, reason: str | None) -> None:
         if reason is not None:
             error = self.handlers.last_error
-            raise InvariantViolated("the handler succeeds", f"{member.name} stopped: {reason}") from error
+            raise InvariantViolated("the handler succeeds", f"{name} stopped: {reason}") from error
         self._loop.call_later(50 + int(self._rng.random() * 500), self._add_member)

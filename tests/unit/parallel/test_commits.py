@@ -131,3 +131,9 @@ def test_a_policy_that_cannot_be_is_refused_when_it_is_made():
     for keywords in ({"interval": 0}, {"records": 0}, {"metadata_length": 40_000}, {"on_commit": 3}):
         with pytest.raises(ConfigError):
             Commit(**keywords)
+
+
+def test_a_commit_is_due_at_the_very_moment_that_was_named_for_it():
+    for milliseconds in range(4_000):
+        due = CommitDue(Commit(interval=0.3), milliseconds / 1000)
+        assert due.is_due(due.next_at())

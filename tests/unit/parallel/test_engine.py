@@ -496,6 +496,18 @@ def test_at_most_once_runs_nothing_whose_commit_was_refused():
     assert driver.started() == [0, 1]
 
 
+def test_at_most_once_a_commit_that_is_taken_covers_records_whose_earlier_commit_was_refused():
+    driver = Driver(delivery="at_most_once", concurrency=9)
+    [first] = driver.poll([0, 1])
+    driver.poll([2])
+    # What another partition is let go with comes while the first is under way.
+    [second] = [action for action in driver.do("release", [P1]) if isinstance(action, CommitOffsets)]
+    driver.do("commit_finished", first.ticket, {P0: RuntimeError("no")})
+    assert driver.started() == []
+    driver.do("commit_finished", second.ticket, {P0: None})
+    assert driver.started() == [0, 1, 2]
+
+
 def test_at_most_once_never_tries_again_not_even_a_batch():
     driver = Driver(delivery="at_most_once", batch=Batch(records=3, wait=0.0), then=Skip(max_ratio=None))
     driver.committed_by(driver.poll([0, 1, 2, 3], keys=["a", "a", "b", "a"]))

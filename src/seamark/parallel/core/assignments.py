@@ -9,7 +9,7 @@ done, only when its commit is made: what is dropped before was never committed a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -127,7 +127,8 @@ class AwaitingCommit:
 
     def __init__(self) -> None:
         self._polls: list[PollAwaitingCommit] = []
-        self._refused: list[InFlightRecord] = []
+        # Each with the ticket that was refused.
+        self._refused: list[tuple[int, InFlightRecord]] = []
         self._by_ticket: dict[int, list[InFlightRecord]] = {}
 
     def __bool__(self) -> bool:
@@ -137,7 +138,7 @@ class AwaitingCommit:
     @property
     def uncommitted_count(self) -> int:
         """Records that wait for a commit to be made."""
-        return sum(work.count for work in chain(self._refused, *(poll.works for poll in self._polls)))
+        return sum(work.count for work in chain(self._refused_works(), *(poll.works for poll in self._polls)))
 
     @property
     def unanswered_count(self) -> int:
@@ -150,7 +151,7 @@ class AwaitingCommit:
     def take(self) -> tuple[list[PollAwaitingCommit], list[InFlightRecord]]:
         """The polls to put in flight now, and all records that the commit made next will cover."""
         # Refusals may have been heard of in another order than the records'.
-        polls, works = self._polls, sorted(self._refused, key=lambda work: work.offset)
+        polls, works = self._polls, sorted(self._refused_works(), key=lambda work: work.offset)
         self._polls, self._refused = [], []
         for poll in polls:
             works += poll.works
@@ -165,32 +166,45 @@ class AwaitingCommit:
     ) -> tuple[list[InFlightRecord], list[InFlightRecord]]:
         """The records that are committed, and those of partitions that were refused or not mentioned.
 
-        A commit that was taken covers those sent before it, whose answers may come later or never.
+        A commit that was taken covers those sent before it, whose answers may come later or never, or were refusals.
         """
-        accepted: list[InFlightRecord] = []
+
+        def is_taken(work: InFlightRecord) -> bool:
+            return work.partition in results and results[work.partition] is None
+
         refused: list[InFlightRecord] = []
+        covered = [work for sent, work in self._refused if sent < ticket and is_taken(work)]
+        accepted = list(covered)
+        if covered:
+            self._refused = [(sent, work) for sent, work in self._refused if sent >= ticket or not is_taken(work)]
         for earlier in [sent for sent in self._by_ticket if sent <= ticket]:
             left: list[InFlightRecord] = []
             for work in self._by_ticket.pop(earlier):
-                is_accepted = work.partition in results and results[work.partition] is None
-                (accepted if is_accepted else left).append(work)
+                (accepted if is_taken(work) else left).append(work)
             if earlier == ticket:
                 refused = left
             else:
                 self.sent(earlier, left)
+        if covered:
+            accepted.sort(key=lambda work: work.offset)
         return accepted, refused
 
-    def wait_again(self, work: InFlightRecord) -> None:
-        """The record waits for another commit."""
-        self._refused.append(work)
+    def wait_again(self, work: InFlightRecord, ticket: int) -> None:
+        """The commit with the ticket was refused: the record waits for another."""
+        self._refused.append((ticket, work))
+
+    def _refused_works(self) -> Iterator[InFlightRecord]:
+        return (work for _, work in self._refused)
 
     def drop(self, partition: TopicPartition, since: int = 0) -> list[InFlightRecord]:
         """Forget the records of a partition that goes, but for those whose commit is under way.
 
         With ``since`` only what stands at that offset or behind is forgotten.
         """
-        dropped, kept = _split(self._refused, partition, since)
-        self._refused = kept
+        dropped, _ = _split(list(self._refused_works()), partition, since)
+        self._refused = [
+            (ticket, work) for ticket, work in self._refused if work.partition != partition or work.offset < since
+        ]
         polls, self._polls = self._polls, []
         for poll in polls:
             gone, works = _split(poll.works, partition, since)
@@ -209,7 +223,7 @@ class AwaitingCommit:
     def renew(self, partition: TopicPartition, term: int) -> list[InFlightRecord]:
         """The partition goes on in another term: the records that wait here, whose terms are the caller's to set."""
         self._polls = [poll._replace(term=term) if poll.partition == partition else poll for poll in self._polls]
-        works = chain(self._refused, *self._by_ticket.values(), *(poll.works for poll in self._polls))
+        works = chain(self._refused_works(), *self._by_ticket.values(), *(poll.works for poll in self._polls))
         return [work for work in works if work.partition == partition]
 
 

@@ -130,7 +130,8 @@ class CommitDue:
     def is_due(self, now: float) -> bool:
         if self._policy.records is not None and self.records >= self._policy.records:
             return True
-        return now - self._last >= self._policy.interval
+        # Not the difference: its rounding may say that it is too early at the very moment that ``next_at`` named.
+        return now >= self.next_at()
 
     def next_at(self) -> float:
         """When the interval ends."""

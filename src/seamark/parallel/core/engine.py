@@ -249,7 +249,7 @@ class Engine:
                 self._budget.give_back_works([work])
         for work in refused:
             if self.assignments.may_run(work):
-                self.awaiting_commit.wait_again(work)
+                self.awaiting_commit.wait_again(work, ticket)
             else:
                 self._budget.give_back_works([work])
         self._stop_for(reason, now)

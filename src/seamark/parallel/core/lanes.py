@@ -397,7 +397,7 @@ class Starts:
             if lanes.waiting_count < self._size:
                 if self._filling_since is None:
                     self._filling_since = now
-                if now - self._filling_since < self._wait:
+                if now < self._filling_since + self._wait:
                     return started
             self._filling_since = None
             started.append(StartCall(lanes.take_batch(self._size, now)))

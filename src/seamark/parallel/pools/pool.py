@@ -70,15 +70,28 @@ WORTH_WAKING = 64
 Command = Callable[[float], list[Action]]
 
 
+class WakeQueue(Protocol):
+    """Of ``queue.SimpleQueue``, what is used."""
+
+    def put(self, item: None) -> None: ...
+
+    def get(self, *, timeout: float) -> None: ...
+
+    def get_nowait(self) -> None: ...
+
+    def empty(self) -> bool: ...
+
+
 class Mailbox:
-    def __init__(self) -> None:
+    def __init__(self, make_queue: Callable[[], WakeQueue] = SimpleQueue) -> None:
+        """``make_queue``: what the owner waits at, if it waits for mail alone."""
         self.succeeded: deque[StartCall] = deque()
         self.failed: deque[tuple[StartCall, BaseException]] = deque()
         # Run by the owner, between events.
         self.commands: deque[Command] = deque()
         self.is_waiting = False
         # Not an Event: a signal handler, which runs in the middle of anything, may wake its own thread.
-        self._arrived: SimpleQueue[None] = SimpleQueue()
+        self._arrived = make_queue()
         self._wake: Callable[[], Any] = self._wake_here
 
     def __bool__(self) -> bool:

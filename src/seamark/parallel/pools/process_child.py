@@ -7,20 +7,13 @@ and a process that dies in the middle of one is seen to be dead even if a copy o
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import select
-import socket
-import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from seamark.parallel.core.work import StartCall
-from seamark.parallel.pools.process_calls import CUT_OFF, MOST_CALLS, Ending, OwnerSide, how_it_ended
+from seamark.parallel.pools.machine import Machine
+from seamark.parallel.pools.process_calls import CUT_OFF, Ending, OwnerSide, how_it_ended
 from seamark.parallel.pools.process_frames import BrokenFrame, FrameReader, framed
-from seamark.parallel.pools.whereabouts import HANDLER_PROCESS
-from seamark.parallel.pools.worker import END, READY, RECEIVED_BYTES, serve
+from seamark.parallel.pools.worker import END, READY
 
 GUARD = "a program that starts processes needs `if __name__ == '__main__':` around its main part"
 _START_S = 60.0
@@ -31,14 +24,11 @@ _LOOK_S = 0.25
 class HandlerProcess:
     """Used by one thread, but for ``kill`` and ``held``. ``is_given_up`` says that nobody waits for it any more."""
 
-    def __init__(self, payload: bytes, is_given_up: Callable[[], bool]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = socket.socketpair()
-        self._pipe.setblocking(False)
-        states: Any = context.RawArray("B", MOST_CALLS)
-        self._calls = OwnerSide(states)
+    def __init__(self, payload: bytes, is_given_up: Callable[[], bool], machine: Machine) -> None:
+        self._machine = machine
+        self._process = machine.spawn(payload)
+        self._calls = OwnerSide(self._process.states)
         self._is_given_up = is_given_up
-        self._process = context.Process(target=serve, args=(theirs, states, payload), name=HANDLER_PROCESS, daemon=True)
         self._frames = FrameReader()
         self._words: list[bytes] = []
         # Nobody waits for words any more: there will be none, or the process is gone or given up.
@@ -47,13 +37,6 @@ class HandlerProcess:
         self._is_read = False
         self._is_foreign = False
         self.reported = 0
-        try:
-            self._process.start()
-        except BaseException:
-            self._pipe.close()
-            raise
-        finally:
-            theirs.close()
 
     @property
     def pid(self) -> int | None:
@@ -69,7 +52,7 @@ class HandlerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        return CUT_OFF if self._is_foreign else self._process.exitcode
+        return CUT_OFF if self._is_foreign else self._process.exit_code
 
     def first_word(self) -> str | None:
         """None if it is ready, else why it is not."""
@@ -112,7 +95,7 @@ class HandlerProcess:
                 self._process.kill()
         endings = self.take(0.0)
         concluded, not_begun = self._calls.process_gone(self.exit_code)
-        self._pipe.close()
+        self._process.close_pipe()
         return endings + concluded, not_begun
 
     def end(self, timeout: float) -> None:
@@ -122,7 +105,7 @@ class HandlerProcess:
         if not self._wait_for_end(timeout):
             self._process.kill()
             self._wait_for_end(1.0)
-        self._pipe.close()
+        self._process.close_pipe()
 
     def kill(self) -> None:
         self._process.kill()
@@ -133,9 +116,9 @@ class HandlerProcess:
         left = memoryview(framed(content))
         while left and not self.is_silent:
             try:
-                left = left[self._pipe.send(left) :]
+                left = left[self._process.send(left) :]
             except BlockingIOError:
-                if not self._wait_for(select.POLLIN | select.POLLOUT, _LOOK_S) and self._cannot_go_on():
+                if not self._process.wait(_LOOK_S, for_room=True) and self._cannot_go_on():
                     self.is_silent = True
                 self._read()
             except OSError:
@@ -144,13 +127,13 @@ class HandlerProcess:
 
     def _listen(self, timeout: float) -> bool:
         """Wait for words; whether there are any."""
-        deadline = time.monotonic() + timeout
+        deadline = self._machine.clock() + timeout
         while True:
             self._read()
-            left = deadline - time.monotonic()
+            left = deadline - self._machine.clock()
             if self._words or self.is_silent or left <= 0:
                 return bool(self._words)
-            if not self._wait_for(select.POLLIN, min(left, _LOOK_S)) and self._cannot_go_on():
+            if not self._process.wait(min(left, _LOOK_S)) and self._cannot_go_on():
                 self._read()
                 self.is_silent = True
 
@@ -158,7 +141,7 @@ class HandlerProcess:
         """Take in all that is there."""
         while not self._is_read:
             try:
-                received = self._pipe.recv(RECEIVED_BYTES)
+                received = self._process.receive()
             except BlockingIOError:
                 return
             except OSError:
@@ -171,32 +154,18 @@ class HandlerProcess:
             except BrokenFrame:
                 self.is_silent = self._is_read = self._is_foreign = True
 
-    def _wait_for(self, events: int, seconds: float) -> bool:
-        poll = select.poll()
-        poll.register(self._pipe, events)
-        return bool(poll.poll(seconds * 1000))
-
     # -- the process
 
     def _cannot_go_on(self) -> bool:
-        return self._is_given_up() or self._is_gone()
-
-    def _is_gone(self) -> bool:
-        if not self._process.is_alive():
-            return True
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process.pid or 0, 0)
-            return False
-        # Other code of the program has waited for it, so that its exit code is lost.
-        return True
+        return self._is_given_up() or self._process.is_gone()
 
     def _wait_for_end(self, timeout: float) -> bool:
         """Not ``join``, which waits as long as a copy of the process holds a descriptor open."""
-        deadline, pause = time.monotonic() + timeout, 0.0005
-        while not self._is_gone():
-            left = deadline - time.monotonic()
+        deadline, pause = self._machine.clock() + timeout, 0.0005
+        while not self._process.is_gone():
+            left = deadline - self._machine.clock()
             if left <= 0:
                 return False
-            time.sleep(min(pause, left))
+            self._machine.sleep(min(pause, left))
             pause = min(pause * 2, 0.05)
         return True

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import pickle
 import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from seamark.errors import ConfigError, UsageError
 from seamark.parallel.core.work import InFlightRecord, StartCall
 from seamark.parallel.pools.call import Argument, Handler
+from seamark.parallel.pools.machine import THIS_MACHINE, Machine
 from seamark.parallel.pools.pool import Mailbox, taken_back
 from seamark.parallel.pools.process_calls import MOST_CALLS, Ending, HandlerErrorLost, HandlerProcessDied, how_it_ended
 from seamark.parallel.pools.process_child import GUARD, HandlerProcess
@@ -62,25 +61,27 @@ class ProcessPool:
         mailbox: Mailbox,
         concurrency: int,
         on_broken: Callable[[str], object],
+        machine: Machine = THIS_MACHINE,
     ) -> None:
         """``on_broken`` is told, on any thread, why no process can be had."""
         self._payload = pickled_handler(handler, argument)
         self._argument = argument
         self._mailbox = mailbox
         self._on_broken = on_broken
+        self._machine = machine
         self._queue: deque[StartCall] = deque()
-        self._arrived = threading.Condition()
+        self._arrived = machine.condition()
         self._is_closed = False
         self._is_given_up = False
         # Why no process can be had, once that is known.
         self._problem: str | None = None
         self._running: dict[int, HandlerProcess] = {}
+        # More processes than processors would only take turns.
+        self._count = min(concurrency, machine.processors)
         self._threads = [
-            threading.Thread(target=self._feed, args=(number,), name=f"seamark-handlers-process-{number}", daemon=True)
-            for number in range(1, process_count(concurrency) + 1)
+            machine.start_thread(partial(self._feed, number), f"seamark-handlers-process-{number}")
+            for number in range(1, self._count + 1)
         ]
-        for thread in self._threads:
-            thread.start()
 
     def start(self, calls: Sequence[StartCall]) -> None:
         with self._arrived:
@@ -103,9 +104,9 @@ class ProcessPool:
             self._is_closed = True
             self._queue.clear()
             self._arrived.notify_all()
-        deadline = time.monotonic() + timeout
+        deadline = self._machine.clock() + timeout
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - self._machine.clock()))
         self._is_given_up = True
         for child in list(self._running.values()):
             child.kill()
@@ -125,7 +126,7 @@ class ProcessPool:
         false_starts = deaths = 0
         while not self._is_closed:
             try:
-                child = HandlerProcess(self._payload, lambda: self._is_given_up)
+                child = HandlerProcess(self._payload, lambda: self._is_given_up, self._machine)
             except (OSError, RuntimeError, ValueError) as error:
                 self._broken(f"a handler process could not be started: {error}")
                 return
@@ -165,10 +166,10 @@ class ProcessPool:
                 return
             if not child.held_count:
                 continue
-            started = time.monotonic()
+            started = self._machine.clock()
             endings = child.take()
             self._report(endings)
-            seconds_per_call = (time.monotonic() - started) / max(1, len(endings))
+            seconds_per_call = (self._machine.clock() - started) / max(1, len(endings))
             # Twice what is to be under way, so that the process has the next list when it is through with one.
             size = max(2, min(MOST_CALLS, int(2 * _LIST_S / max(seconds_per_call, 1e-6)), size * 2))
 
@@ -179,7 +180,7 @@ class ProcessPool:
                     self._arrived.wait()
         calls: list[StartCall] = []
         # A fair share: what one process hoards another cannot begin.
-        most = min(most, 1 + len(self._queue) // len(self._threads))
+        most = min(most, 1 + len(self._queue) // self._count)
         while len(calls) < most:
             try:
                 calls.append(self._queue.popleft())
@@ -237,11 +238,6 @@ class ProcessPool:
     def _pause(self, seconds: float) -> None:
         with self._arrived:
             self._arrived.wait_for(lambda: self._is_closed, seconds)
-
-
-def process_count(concurrency: int) -> int:
-    """More processes than processors would only take turns."""
-    return min(concurrency, os.cpu_count() or 1)
 
 
 def _row(record: Any) -> tuple[Any, ...]:

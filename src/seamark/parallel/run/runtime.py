@@ -66,14 +66,18 @@ class Runtime:
         ahead: int = 0,
         revoke_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        mailbox: Mailbox | None = None,
+        make_engine: Callable[..., Engine] = Engine,
     ) -> None:
         """``revoke_s`` is how long a revocation may wait for handlers, if not as long as a stop."""
         self.settings = settings
         self._revoke_s = settings.drain if revoke_s is None else revoke_s
-        self.mailbox = Mailbox()
+        self.mailbox = Mailbox() if mailbox is None else mailbox
         self.clock = clock
+        self._wall_clock = wall_clock
         self.started = clock()
-        self.engine = Engine(settings, self.started, chance=random.random, seconds=clock, ahead=ahead)
+        self.engine = make_engine(settings, self.started, chance=random.random, seconds=clock, ahead=ahead)
         self.pool = make_pool(self.mailbox)
         self.reason: str | None = None
         self.cause: BaseException | None = None
@@ -206,6 +210,9 @@ class Runtime:
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         engine, clock = self.engine, self.clock
+        if not engine.is_over:
+            # What has ended by now counts, also where no time is left to wait for more.
+            self._read_mail()
         self._perform(engine.revoked(partitions, clock()))
         self._withdraw(partitions)
         deadline = clock() + self._revoke_s
@@ -298,7 +305,7 @@ class Runtime:
             action.error,
             group=self._group,
             attempts=work.attempts,
-            failed_at_ms=int(time.time() * 1000),
+            failed_at_ms=int(self._wall_clock() * 1000),
         )
 
         def written(error: BaseException | None, now: float) -> list[Action]:

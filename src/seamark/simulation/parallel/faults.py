@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from seamark.simulation.parallel.calls import Report
 from seamark.simulation.parallel.log import PartitionLog, SimulatedRecord
-from seamark.simulation.parallel.member import Chances, SimulatedMember, World
+from seamark.simulation.parallel.member import SimulatedMember
+from seamark.simulation.parallel.world import Chances, HandlerOwner, Report, World
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.topic_partition import TopicPartition
 
@@ -23,9 +23,9 @@ class DrawnHandlers:
         self._loop = loop
         self._rng = rng
         self._chances = chances
-        self._hanging: list[tuple[SimulatedMember, Report]] = []
+        self._hanging: list[tuple[HandlerOwner, Report]] = []
 
-    def start(self, member: SimulatedMember, records: list[SimulatedRecord], report: Report) -> None:
+    def start(self, member: HandlerOwner, records: list[SimulatedRecord], report: Report) -> None:
         rng = self._rng
         if rng.random() < self._chances.hangs:
             self._hanging.append((member, report))
@@ -35,7 +35,7 @@ class DrawnHandlers:
         duration_ms = int(rng.random() ** 4 * (6_000 if rng.random() < 0.1 else 400))
         self._loop.call_later(duration_ms, report, error)
 
-    def member_gone(self, member: SimulatedMember) -> None:
+    def member_gone(self, member: HandlerOwner) -> None:
         self._hanging = [entry for entry in self._hanging if entry[0] is not member]
 
     def end_hanging(self) -> None:
@@ -82,6 +82,9 @@ class Accidents:
             self._hang,
             self._add_partition,
             self._operate,
+            self._ask,
+            self._trouble_with_polls,
+            self._set_aside,
         )
 
     def happen(self) -> None:
@@ -93,7 +96,8 @@ class Accidents:
     def end_all(self) -> None:
         group, chances = self._world.group, self._world.chances
         group.refusals = group.lost_answers = 0.0
-        chances.refused_letters = chances.failures = chances.hangs = chances.deaths = 0.0
+        chances.refused_letters = chances.failures = chances.hangs = chances.deaths = chances.failing_polls = 0.0
+        chances.set_aside.clear()
         self._handlers.end_hanging()
 
     def _one(self) -> SimulatedMember | None:
@@ -111,7 +115,7 @@ class Accidents:
         self._world.loop.call_later(200 + int(self._world.rng.random() * 4_000), self._bury, member)
 
     def _bury(self, member: SimulatedMember) -> None:
-        self._world.group.leave(member)
+        self._world.group.leave(member.port)
         self._replace(member)
 
     def _stop(self) -> None:
@@ -126,25 +130,25 @@ class Accidents:
             member.freeze(duration_ms)
             if rng.random() < 0.6:
                 # Its session ends while it is frozen; it hears of that when it is back.
-                self._world.loop.call_later(duration_ms // 2, self._world.group.leave, member)
-                member.hear_of_loss_later()
+                self._world.loop.call_later(duration_ms // 2, self._world.group.leave, member.port)
+                member.port.hear_of_loss_later()
 
     def _lose(self) -> None:
         member = self._one()
         if member is not None:
-            self._world.group.leave(member)
-            member.hear_of_loss_later()
+            self._world.group.leave(member.port)
+            member.port.hear_of_loss_later()
 
     def _rebalance(self) -> None:
         self._world.group.rebalance()
 
     def _seek_back(self) -> None:
         member, rng = self._one(), self._world.rng
-        if member is None or not member.positions:
+        if member is None or not member.port.positions:
             return
-        partition = rng.choice(list(member.positions))
-        position = max(0, member.positions[partition] - 1 - int(rng.random() * 12))
-        member.seek(partition, position)
+        partition = rng.choice(list(member.port.positions))
+        position = max(0, member.port.positions[partition] - 1 - int(rng.random() * 12))
+        member.port.seek(partition, position)
         self._world.truth.may_run_again.update(self._world.logs[partition].records)
         self._world.events.append((self._world.loop.now_ms, "seek", member.name, str(partition), position))
 
@@ -156,13 +160,13 @@ class Accidents:
         # A power failure may take consumers with it: whoever comes next knows of the cut from the leader epochs alone.
         is_power_failure = self._world.rng.random() < 0.5
         for member in self._members:
-            if member.positions.get(log.name, 0) <= offset:
+            if member.port.positions.get(log.name, 0) <= offset:
                 continue
             if is_power_failure and member.is_alive:
                 self._crash_member(member)
             else:
                 # Clients check their positions against a new leader.
-                member.seek(log.name, offset)
+                member.port.seek(log.name, offset)
 
     def _compact(self) -> None:
         self._a_log().compact(self._world.rng)
@@ -206,6 +210,26 @@ class Accidents:
         member = self._one()
         if member is not None:
             self.give_up_oldest(member, after=1.0)
+
+    def _ask(self) -> None:
+        member = self._one()
+        if member is not None:
+            member.ask()
+
+    def _trouble_with_polls(self) -> None:
+        chances, rng = self._world.chances, self._world.rng
+        chances.failing_polls = rng.choice((0.05, 0.4))
+
+        def over() -> None:
+            chances.failing_polls = 0.0
+
+        self._world.loop.call_later(int(rng.random() * 2_000), over)
+
+    def _set_aside(self) -> None:
+        """A batch cannot be read until somebody gets the group past it."""
+        partition, aside = self._a_log().name, self._world.chances.set_aside
+        aside.add(partition)
+        self._world.loop.call_later(int(self._world.rng.random() * 4_000), aside.discard, partition)
 
     def give_up_oldest(self, member: SimulatedMember, after: float) -> None:
         """An operator looks at what holds partitions back, and decides about the oldest."""

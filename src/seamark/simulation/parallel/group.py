@@ -7,9 +7,9 @@ member works on, and its commits are refused because it owns nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from seamark.errors import SeamarkError
 from seamark.parallel.core.ports import Committed, MetadataTooLong
@@ -19,9 +19,6 @@ from seamark.simulation.parallel.truth import StayTruth, Truth
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
 from seamark.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from seamark.simulation.parallel.member import SimulatedMember
 
 Results = dict[TopicPartition, BaseException | None]
 
@@ -46,6 +43,22 @@ class CommitRefused(SeamarkError):
     """The coordinator's answer, by the name of its code."""
 
 
+class GroupMember(Protocol):
+    """What the group knows of a member, and says to it."""
+
+    name: str
+    # Given by the group with each join.
+    membership: int
+
+    def assign(self, committed: Mapping[TopicPartition, Committed]) -> None: ...
+
+    def revoke(self, partitions: Sequence[TopicPartition], then: Callable[[], None]) -> None:
+        """``then`` is to be called when it has let go."""
+
+    def hear_of_loss_later(self) -> None:
+        """It was expelled: its next heartbeat tells it, and it joins again."""
+
+
 class SimulatedGroup:
     def __init__(
         self,
@@ -65,8 +78,8 @@ class SimulatedGroup:
         self._logs = logs
         self.is_cooperative = is_cooperative
         self._rebalance_timeout_ms = rebalance_timeout_ms
-        self.members: list[SimulatedMember] = []
-        self.owner: dict[TopicPartition, SimulatedMember] = {}
+        self.members: list[GroupMember] = []
+        self.owner: dict[TopicPartition, GroupMember] = {}
         self.committed: dict[TopicPartition, Committed] = {}
         self.metadata_limit = 4096
         # Chances that a commit is refused, and that it is taken but its answer is lost.
@@ -86,14 +99,14 @@ class SimulatedGroup:
 
     # Membership.
 
-    def join(self, member: SimulatedMember) -> None:
+    def join(self, member: GroupMember) -> None:
         self.members.append(member)
         self._membership_number += 1
         self._memberships[member.name] = member.membership = self._membership_number
         self._events.append((self._loop.now_ms, "join", member.name))
         self.rebalance()
 
-    def leave(self, member: SimulatedMember) -> None:
+    def leave(self, member: GroupMember) -> None:
         """It is gone, or nobody has heard of it for too long; it may not know yet."""
         if member not in self.members:
             return
@@ -105,7 +118,7 @@ class SimulatedGroup:
         self._let_go(member.name)
         self.rebalance()
 
-    def owned_by(self, member: SimulatedMember) -> list[TopicPartition]:
+    def owned_by(self, member: GroupMember) -> list[TopicPartition]:
         return [partition for partition, owner in self.owner.items() if owner is member]
 
     # Rebalances.
@@ -131,12 +144,12 @@ class SimulatedGroup:
         self._loop.call_later(self._rebalance_timeout_ms, self._time_out, attempt)
         self._go_on_if_all_let_go(attempt)
 
-    def _target(self) -> dict[TopicPartition, SimulatedMember]:
+    def _target(self) -> dict[TopicPartition, GroupMember]:
         """An even share; who has a partition keeps it more often than not."""
         partitions = list(self._logs)
         share = -(-len(partitions) // len(self.members))
         counts = {member.name: 0 for member in self.members}
-        target: dict[TopicPartition, SimulatedMember] = {}
+        target: dict[TopicPartition, GroupMember] = {}
         for partition in partitions:
             owner = self.owner.get(partition)
             if owner in self.members and counts[owner.name] < share and self._rng.random() < 0.7:
@@ -149,9 +162,7 @@ class SimulatedGroup:
                 counts[target[partition].name] += 1
         return target
 
-    def _when_let_go(
-        self, attempt: int, member: SimulatedMember, partitions: list[TopicPartition]
-    ) -> Callable[[], None]:
+    def _when_let_go(self, attempt: int, member: GroupMember, partitions: list[TopicPartition]) -> Callable[[], None]:
         def let_go() -> None:
             for partition in partitions:
                 if self.owner.get(partition) is member:
@@ -198,7 +209,7 @@ class SimulatedGroup:
 
     def commit(
         self,
-        member: SimulatedMember,
+        member: GroupMember,
         membership: int,
         action: CommitOffsets,
         assignments: Mapping[TopicPartition, StayTruth],

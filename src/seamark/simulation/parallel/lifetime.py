@@ -18,9 +18,10 @@ from seamark.simulation.parallel.cases import Case, draw_case
 from seamark.simulation.parallel.faults import Accidents, DrawnHandlers
 from seamark.simulation.parallel.group import SimulatedGroup
 from seamark.simulation.parallel.log import PartitionLog
-from seamark.simulation.parallel.member import Chances, SimulatedMember, World
+from seamark.simulation.parallel.member import SimulatedMember
+from seamark.simulation.parallel.threads import Threads
 from seamark.simulation.parallel.truth import Truth
-from seamark.simulation.world.event_loop import EventLoop
+from seamark.simulation.parallel.world import Chances, World
 from seamark.simulation.world.transcript import Transcript
 from seamark.simulation.world.violations import SHOWN_EVENTS, InvariantViolated
 from seamark.topic_partition import TopicPartition
@@ -73,8 +74,10 @@ class ParallelLifetime:
         self.seed = seed
         self.transcript = Transcript()
         rng = self._rng = Random(f"parallel {seed}")
-        self.case = case or draw_case(rng, Random(f"parallel {seed} processes"))
-        loop = self._loop = EventLoop()
+        drawn = draw_case(rng, Random(f"parallel {seed} processes"))
+        # A case of the caller's own leaves all else as the seed draws it.
+        self.case = case or drawn
+        loop = self._loop = Threads(lambda: int(rng.random() ** 4 * 20))
         self.logs = {
             partition: PartitionLog(partition, int(rng.random() ** 3 * 50))
             for partition in (TopicPartition(_TOPIC, number) for number in range(self.case.partitions))
@@ -124,6 +127,8 @@ class ParallelLifetime:
             raise ParallelLifetimeFailed(
                 self.seed, self._loop.now_ms, reason, self.transcript.text(SHOWN_EVENTS)
             ) from error
+        finally:
+            self._loop.close()
         kinds = [event[1] for event in self.transcript.events]
         return ParallelOutcome(
             self.seed,
@@ -194,9 +199,8 @@ class ParallelLifetime:
         self._member_number += 1
         member = SimulatedMember(f"m{self._member_number}", self._world)
         self.members.append(member)
-        self.group.join(member)
 
-    def _restart(self, member: SimulatedMember, reason: str | None) -> None:  # noqa: ARG002 - whatever it was
+    def _restart(self, name: str, reason: str | None) -> None:  # noqa: ARG002 - whatever it was
         self._loop.call_later(100 + int(self._rng.random() * 2_000), self._add_member)
 
     def _add_partition(self) -> None:

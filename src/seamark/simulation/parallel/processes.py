@@ -1,171 +1,172 @@
-"""Handler processes of one simulated member: the real rules of both sides of the pipe, and deaths between all steps.
+"""Handler processes of one simulated member, and the machine that the real pool of processes runs them on.
 
-A process takes the steps of ``ProcessSide``; it may die before each of them, within a message, or while its handler
-runs. Its owner hears of answers and of the death a while later, reads what is in the pipe and concludes. What really
-became of a call is kept beside it: nothing is reported done unless its handler returned, each call is reported once,
-and only what no handler has seen runs in another process.
+A process takes the steps of ``ProcessSide``; it may die before it is ready, before each step, within a message, or
+while its handler runs. Its death closes the pipe, unless a copy of the process holds that open; that the process is
+gone may be known a little later. All else is the real pool's: who feeds it, what it believes, what it concludes.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import pickle
 from collections.abc import Callable, Sequence
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
-from seamark.parallel.core.work import StartCall
-from seamark.parallel.pools.process_calls import MOST_CALLS, Ending, OwnerSide, ProcessSide, Step
+from seamark.parallel.core.work import InFlightRecord
+from seamark.parallel.pools.call import Argument
+from seamark.parallel.pools.machine import Child, Thread
+from seamark.parallel.pools.process_calls import MOST_CALLS, ProcessSide, Step
 from seamark.parallel.pools.process_frames import FrameReader, framed
-from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.violations import InvariantViolated
+from seamark.parallel.pools.worker import END, LIST_LENGTH, READY
+from seamark.simulation.parallel.books import Books, Call
+from seamark.simulation.parallel.threads import Condition, Program, SimulatedThread
+from seamark.simulation.parallel.world import HandlerOwner
 
-_MOST_LIST = 8
 _KILLED = -9
 
 
-class Surroundings(NamedTuple):
-    """What processes need of their member and its world."""
+class CallNumber(Argument):
+    """What a simulated process is sent for a call: its number in the books. Some calls cannot be sent at once."""
 
-    loop: EventLoop
-    rng: Random
-    # The chance that a process dies in the course of a call, as it is now.
-    death_chance: Callable[[], float]
-    # Runs the handler of a call; what it is given is told the error or None, unless the member is gone.
-    run: Callable[[StartCall, Callable[[BaseException | None], None]], None]
-    # The handler has returned, which is a fact whether anybody hears of it or not.
-    returned: Callable[[StartCall], None]
-    report: Callable[[Ending], None]
-    died: Callable[[], None]
+    def __init__(self, books: Books) -> None:
+        super().__init__()
+        self._books = books
+
+    @property
+    def is_arrow(self) -> bool:
+        """Sent as it is made here, not as records."""
+        return True
+
+    def of_works(self, works: Sequence[InFlightRecord]) -> int:
+        world = self._books.world
+        if world.rng.random() < world.chances.deaths / 10:
+            raise ValueError("the records of this call cannot be sent")
+        return self._books.number_of(works)
+
+    def __reduce__(self) -> tuple[type[Argument], tuple[()]]:
+        return Argument, ()
 
 
-class SimulatedProcesses:
-    """``waiting`` is the queue that all processes take calls from; those not begun go back to its front."""
+class SimulatedMachine:
+    def __init__(self, books: Books, program: Program, member: HandlerOwner) -> None:
+        self.books = books
+        self.world = books.world
+        self.member = member
+        self.clock = self.world.loop.clock
+        self.sleep = self.world.loop.wait
+        self.processors = self.world.processes
+        self._program = program
+        self._pids = 0
 
-    def __init__(self, count: int, waiting: deque[StartCall], around: Surroundings) -> None:
-        self._waiting = waiting
-        self._around = around
-        # By the identity of a call.
-        self.entered: set[int] = set()
-        self.returned: set[int] = set()
-        self._unreported: set[int] = set()
-        self._processes = [_Process(self, around) for _ in range(count)]
+    def condition(self) -> Condition:
+        return Condition(self.world.loop)
 
-    def look(self) -> None:
-        """Calls have come: those who are free take some."""
-        for process in self._processes:
-            process.take_some()
+    def start_thread(self, target: Callable[[], object], name: str) -> Thread:  # noqa: ARG002 - nobody reads names
+        return self.world.loop.start(self._program, target)
 
-    def next_list(self, most: int) -> list[StartCall]:
-        share = 1 + len(self._waiting) // len(self._processes)
-        calls = [self._waiting.popleft() for _ in range(min(most, share, len(self._waiting)))]
-        for call in calls:
-            self.entered.discard(id(call))
-            self.returned.discard(id(call))
-            self._unreported.add(id(call))
-        return calls
-
-    def report(self, ending: Ending) -> None:
-        call, error = ending
-        self._settle(call)
-        if error is None and id(call) not in self.returned:
-            raise InvariantViolated(
-                "a failed call is never reported as done", f"{call} was reported as done, but failed"
-            )
-        self._around.report(ending)
-
-    def replace(self, process: _Process, not_begun: Sequence[StartCall]) -> None:
-        self._around.died()
-        for call in not_begun:
-            self._settle(call)
-            if id(call) in self.entered:
-                raise InvariantViolated(
-                    "only calls that were not begun run in another process", f"{call} was begun before"
-                )
-        self._waiting.extendleft(reversed(not_begun))
-        self._processes[self._processes.index(process)] = _Process(self, self._around)
-        self._around.loop.call_later(1 + int(self._around.rng.random() * 300), self.look)
-
-    def _settle(self, call: StartCall) -> None:
-        if id(call) not in self._unreported:
-            raise InvariantViolated("each call is reported once", f"{call} was reported again")
-        self._unreported.discard(id(call))
-
-    def forget_nothing(self, held: int, told: int) -> None:
-        if held != told:
-            raise InvariantViolated("each call is reported once", f"{told} of {held} calls were accounted for")
+    def spawn(self, payload: bytes) -> Child:  # noqa: ARG002 - the handler is the world's
+        self._pids += 1
+        return _Process(self, self._pids)
 
 
 class _Process:
-    def __init__(self, pool: SimulatedProcesses, around: Surroundings) -> None:
-        self._pool = pool
-        self._around = around
-        states = [0] * MOST_CALLS
-        self._states = states
+    def __init__(self, machine: SimulatedMachine, pid: int) -> None:
+        self._machine = machine
+        self._world = machine.world
+        self.pid: int | None = pid
+        self.exit_code: int | None = None
+        self.states: Any = [0] * MOST_CALLS
         self._side = ProcessSide()
-        self._owner = OwnerSide(states)
         self._frames = FrameReader()
-        self._pipe = bytearray()
-        self._lists: deque[list[StartCall]] = deque()
+        self._lists: list[bytes] = []
+        self._answers = bytearray()
         self._is_busy = False
         self._is_dead = False
-        # Its owner knows.
-        self._is_mourned = False
+        self._is_pipe_open = True
+        self._gone_at_ms = 0
+        self._waiting: SimulatedThread | None = None
+        self._world.loop.call_later(int(self._world.rng.random() * 200), self._begin)
 
-    # The owner.
+    # The owner's end.
 
-    def take_some(self) -> None:
-        """Give it the next list, also when the process is dead and nobody knows yet."""
-        if self._is_mourned:
-            return
-        calls = self._pool.next_list(_MOST_LIST - len(self._owner.held))
-        if calls:
-            self._owner.give(calls)
-            self._lists.append(calls)
-            self._around.loop.call_later(0, self._go_on)
+    def is_gone(self) -> bool:
+        return self._is_dead and self._world.loop.now_ms >= self._gone_at_ms
 
-    def _listen(self) -> None:
-        # A read may end within a message.
-        length = len(self._pipe) if self._is_dead else int(self._around.rng.random() * 1.5 * len(self._pipe)) + 1
-        self._hear(length)
-        if self._pipe and not self._is_dead:
-            self._listen_later()
-        self.take_some()
+    def kill(self) -> None:
+        self._die()
 
-    def _hear(self, length: int | None = None) -> None:
-        received = bytes(self._pipe[:length])
-        del self._pipe[:length]
-        for answer in self._frames.read(received):
-            for ending in self._owner.answered(answer):
-                self._pool.report(ending)
+    def send(self, content: memoryview) -> int:
+        rng = self._world.rng
+        if self._is_dead and not self._is_pipe_open:
+            raise BrokenPipeError
+        if rng.random() < 0.05:
+            raise BlockingIOError
+        length = min(len(content), 1 + int(rng.random() * 1.5 * len(content)))
+        self._lists.extend(self._frames.read(bytes(content[:length])))
+        self._world.loop.call_later(0, self._go_on)
+        return length
 
-    def _listen_later(self) -> None:
-        self._around.loop.call_later(int(self._around.rng.random() ** 2 * 60), self._listen)
+    def receive(self) -> bytes:
+        if self._answers:
+            # A read may end within a message.
+            length = 1 + int(self._world.rng.random() * 1.5 * len(self._answers))
+            received = bytes(self._answers[:length])
+            del self._answers[:length]
+            return received
+        if self._is_pipe_open:
+            raise BlockingIOError
+        return b""
 
-    def _mourn(self) -> None:
-        self._is_mourned = True
-        self._hear()
-        held = len(self._owner.held)
-        endings, not_begun = self._owner.process_gone(_KILLED)
-        self._pool.forget_nothing(held, len(endings) + len(not_begun))
-        for ending in endings:
-            self._pool.report(ending)
-        self._pool.replace(self, not_begun)
+    def wait(self, seconds: float, *, for_room: bool = False) -> bool:
+        if not (for_room or self._answers or not self._is_pipe_open):
+            self._waiting = self._world.loop.current
+            self._world.loop.wait(seconds)
+            self._waiting = None
+        return bool(for_room or self._answers or not self._is_pipe_open)
+
+    def close_pipe(self) -> None:
+        self._is_pipe_open = False
 
     # The process.
 
+    def _begin(self) -> None:
+        if not self._dies(0.2):
+            self._answer(framed(READY))
+            self._go_on()
+
+    def _answer(self, message: bytes) -> None:
+        self._answers += message
+        if self._waiting is not None:
+            self._world.loop.wake(self._waiting)
+
     def _dies(self, share: float) -> bool:
         """Draw whether it dies here; ``share`` is how much of the chance falls to this step."""
-        if not self._is_dead and self._around.rng.random() < self._around.death_chance() * share:
-            self._is_dead = True
-            self._around.loop.call_later(int(self._around.rng.random() * 100), self._mourn)
+        if not self._is_dead and self._world.rng.random() < self._world.chances.deaths * share:
+            self._world.events.append((self._world.loop.now_ms, "process died", self._machine.member.name))
+            self._die()
         return self._is_dead
 
+    def _die(self, exit_code: int = _KILLED) -> None:
+        if self._is_dead:
+            return
+        rng = self._world.rng
+        self._is_dead = True
+        self.exit_code = exit_code
+        self._gone_at_ms = self._world.loop.now_ms + int(rng.random() * 100)
+        self._is_pipe_open = rng.random() < 0.2
+        if self._waiting is not None:
+            self._world.loop.wake(self._waiting)
+
     def _go_on(self) -> None:
-        if self._is_dead or self._is_busy or not self._lists:
+        if self._is_dead or self._is_busy or not self._lists or not self._machine.member.is_alive:
+            return
+        content = self._lists.pop(0)
+        if content == END:
+            self._die(0)
             return
         self._is_busy = True
-        rng = self._around.rng
-        self._proceed(self._side.steps(self._lists.popleft(), lambda: rng.random() < 0.3), None)
+        rng, books = self._world.rng, self._machine.books
+        _, numbers = pickle.loads(content[LIST_LENGTH.size :])  # noqa: S301 - written by the pool, in this very process
+        self._proceed(self._side.steps(map(books.numbered, numbers), lambda: rng.random() < 0.3), None)
 
     def _proceed(self, steps: Any, error: BaseException | None) -> None:
         while not self._dies(0.2):
@@ -179,31 +180,30 @@ class _Process:
             if self._dies(0.2):
                 if step is Step.SEND:
                     message = framed(given)
-                    self._pipe += message[: int(self._around.rng.random() * len(message))]
+                    self._answer(message[: int(self._world.rng.random() * len(message))])
                 return
             if step is Step.STATE:
                 place, state = given
-                self._states[place] = state
+                self.states[place] = state
             elif step is Step.SEND:
-                self._pipe += framed(given)
-                self._listen_later()
+                self._answer(framed(given))
             else:
                 self._run(steps, given)
                 return
 
-    def _run(self, steps: Any, call: StartCall) -> None:
-        self._pool.entered.add(id(call))
+    def _run(self, steps: Any, call: Call) -> None:
+        member, books = self._machine.member, self._machine.books
 
         def ended(error: BaseException | None) -> None:
-            if self._is_dead:
+            if self._is_dead or not member.is_alive:
                 return
             if error is None:
-                self._pool.returned.add(id(call))
-                self._around.returned(call)
+                books.returned(call)
             self._proceed(steps, error)
 
-        self._around.run(call, ended)
-        self._around.loop.call_later(int(self._around.rng.random() * 200), self._die_late)
+        books.begin(call)
+        self._world.handlers.start(member, call.records, ended)
+        self._world.loop.call_later(int(self._world.rng.random() * 200), self._die_late)
 
     def _die_late(self) -> None:
         self._dies(0.5)
