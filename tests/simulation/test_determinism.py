@@ -11,7 +11,7 @@ from seamark.simulation import Lifetime, scenario_named
 PROGRAM = """
 import sys
 from seamark.simulation import lifetime_of, scenario_named
-for scenario in ("random", "deletions", "bad-disk", "clients"):
+for scenario in ("random", "deletions", "bad-disk", "clients", "clients-bad-network"):
     for seed in range(8):
         lifetime = lifetime_of(seed, scenario_named(scenario))
         lifetime.run()
@@ -32,7 +32,7 @@ def digests_with(hash_seed):
 
 def test_a_seed_takes_the_same_course_under_any_hash_seed():
     first = digests_with("1")
-    assert len(set(first)) == 32
+    assert len(set(first)) == 40
     assert digests_with("2") == first
 
 

@@ -1,7 +1,7 @@
 """Whole consumer groups in virtual time, from one random seed: the proof of the coordinator and the storage.
 
 A lifetime runs a broker's cores on a simulated network and disk, with faults, and checks its promises at every step.
-In the scenarios of real clients the members are the client's own cores, and what they promise is checked too.
+In the scenarios of real clients the members are the client as it ships, and what it promises is checked too.
 The same seed takes the same course on any machine.
 """
 
