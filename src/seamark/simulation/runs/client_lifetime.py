@@ -45,7 +45,7 @@ _LOOK_EVERY_MS = 500
 _LONGEST_CLOSE_MS = 20_000
 _MANY_MEMBERS = 1000
 # Several times what the longest takes.
-_MOST_STEPS = 60_000
+_MOST_STEPS = 40_000
 
 
 class ClientLifetime:
