@@ -14,7 +14,7 @@ from seamark.client.timing import Deadline
 from seamark.coordinator.commands import CommitOffsets, OffsetToCommit
 from seamark.coordinator.replies import CommitReply
 from seamark.errors import ClosedError
-from seamark.simulation.members.consumer_process import surroundings_of
+from seamark.simulation.members.consumer_process import VirtualSurroundings
 from seamark.simulation.world.deliveries import Belief, Deliveries, ListenerOrder, Promise
 from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.memory_transport import opener
@@ -273,7 +273,7 @@ class Front:
         self.loop = VirtualLoop(self.calls, opener("m", self.network, random.Random(2), self.transports))
         config = {"bootstrap.servers": "node-0:9092,node-1:9092", "request.timeout.ms": 1000, **options}
         self.client = NetworkClient(
-            ClientConfig.from_options(config), surroundings_of("m", self.loop, random.Random(3), [])
+            ClientConfig.from_options(config), VirtualSurroundings("m", self.loop, self.calls, random.Random(3), [])
         )
         for node in range(2):
             self.client.learn_node(Node(node, f"node-{node}", 9092))

@@ -15,7 +15,7 @@ from typing import Any
 from seamark.client.core.membership.context import MemberState
 from seamark.client.core.settings import ConsumerSettings
 from seamark.simulation.members.applications import Application, Style
-from seamark.simulation.members.consumer_process import WatchedConsumer, surroundings_of
+from seamark.simulation.members.consumer_process import VirtualSurroundings, WatchedConsumer
 from seamark.simulation.members.record_source import RecordSource
 from seamark.simulation.world.deliveries import Belief, Deliveries
 from seamark.simulation.world.event_loop import EventLoop
@@ -54,9 +54,9 @@ class Process:
         self._terms: dict[TopicPartition, int] = {}
         self._member = member
         source = RecordSource(self.loop, rng, member.logs, self._on_start)
-        self.consumer = WatchedConsumer(
-            member.options, lambda *_: source, surroundings_of(member.name, self.loop, rng, events)
-        )
+        surroundings = VirtualSurroundings(member.name, self.loop, calls, rng, events)
+        self.consumer = WatchedConsumer(member.options, lambda *_: source, surroundings)
+        self.membership = self.consumer.core.membership
         self.application = Application(
             member.name,
             member.group_id,
@@ -245,9 +245,10 @@ class ConsumerMember:
         process = self._process
         if process is None:
             return
-        membership = process.consumer.core.membership
+        membership = process.membership
         if membership.state is not MemberState.STABLE:
-            self._believe(None)
+            if self._belief is not None:
+                self._believe(None)
             return
         generation, belief = membership.generation.generation_id, self._belief
         owned = membership.owned

@@ -21,6 +21,7 @@ from seamark.client.consumer.shell import MakeFetcher
 from seamark.client.core.consumer_core import ConsumerCore
 from seamark.client.net.client_log import ClientLog
 from seamark.client.net.surroundings import Surroundings
+from seamark.simulation.world.event_loop import EventLoop
 from seamark.simulation.world.transcript import Event
 from seamark.simulation.world.virtual_loop import Killed, VirtualLoop
 
@@ -107,11 +108,20 @@ class WatchedConsumer(AsyncConsumer[None, None]):
         return self._loop.core
 
 
-def surroundings_of(name: str, loop: VirtualLoop, rng: random.Random, events: list[Event]) -> Surroundings:
-    return Surroundings(
-        monotonic=loop.time,
-        wall=loop.time,
-        make_random=lambda: rng,
-        make_log=lambda config: TranscriptLog(config, name, loop, events),
-        io=lambda: VirtualIo(loop, rng),
-    )
+class VirtualSurroundings(Surroundings):
+    """Virtual time has whole milliseconds, and is asked for often."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, name: str, loop: VirtualLoop, calls: EventLoop, rng: random.Random, events: list[Event]) -> None:
+        super().__init__(
+            monotonic=loop.time,
+            wall=loop.time,
+            make_random=lambda: rng,
+            make_log=lambda config: TranscriptLog(config, name, loop, events),
+            io=lambda: VirtualIo(loop, rng),
+        )
+        self._calls = calls
+
+    def now_ms(self) -> int:
+        return self._calls.now_ms

@@ -21,8 +21,9 @@ from typing import Any
 
 from seamark.simulation.world.event_loop import EventLoop
 
-# When so many tasks were made, those that have ended are forgotten.
+# When so many tasks or timers were made, those that have ended are forgotten.
 _MANY_TASKS = 64
+_MANY_TIMERS = 256
 # Callbacks in a row, with those that they make ready; others have their turn then.
 _LONGEST_ROUND = 50
 
@@ -76,7 +77,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.paused_until_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Call] = []
-        self._most_timers = _MANY_TASKS
+        self._most_timers = _MANY_TIMERS
         self._fault: BaseException | None = None
 
     # -- the process
@@ -192,7 +193,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._timers.append(call)
             if len(self._timers) > self._most_timers:
                 self._timers = self.armed_timers
-                self._most_timers = 2 * len(self._timers) + _MANY_TASKS
+                self._most_timers = 2 * len(self._timers) + _MANY_TIMERS
         return call
 
     def call_at(  # type: ignore[override]
