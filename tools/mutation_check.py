@@ -1,7 +1,7 @@
 """Are the tests able to find bugs? Break the coordinator, the storage and the broker's shell of groups in many small
 ways and see who notices.
 
-    python -m tools.mutation_check deliberate                 every bug of tools/mutants/deliberate.py is caught
+    python -m tools.mutation_check deliberate                 every bug of tools/mutants is caught
     python -m tools.mutation_check operators --budget 1200    200 drawn operator mutants, 80 % caught
 
 Each mutant lives in a copy of the source. It meets the unit tests first, then some lifetimes, then the property
@@ -27,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.mutants.client_shell import SHELL_BUGS
 from tools.mutants.deliberate import BUGS, Bug
 from tools.mutants.operators import mutants_of, mutated
 
@@ -50,6 +51,15 @@ for seed in range(first, first + count):
         for name in (name for name, each in SCENARIOS.items() if not each.has_real_clients):
             run_lifetime(seed, name)
 """
+# The client's shell is broken where only lifetimes of real clients are to notice it.
+_CLIENT_LIFETIMES = """
+import sys
+from seamark.simulation import SCENARIOS, run_lifetime
+for seed in range(int(sys.argv[1])):
+    for name in (name for name, each in SCENARIOS.items() if each.has_real_clients):
+        run_lifetime(seed, name)
+"""
+_CLIENT_SEEDS = 40
 
 
 class Candidate(NamedTuple):
@@ -67,6 +77,8 @@ class Stage(NamedTuple):
 
 
 def _stages(package: str, seeds: int) -> list[Stage]:
+    if package == "client":
+        return [Stage("lifetimes", [sys.executable, "-c", _CLIENT_LIFETIMES, str(min(_CLIENT_SEEDS, seeds))])]
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", "not kafka and not java"]
     units = [f"tests/unit/{package}", "tests/simulation/test_edges_of_the_cores.py"]
     if package == "storage":
@@ -140,6 +152,12 @@ def deliberate_candidates() -> list[Candidate]:
     for bug in BUGS:
         text = (SOURCE / bug.file).read_text()
         candidates.append(Candidate(f"{bug.file}: {bug.why}", bug.file, _with_bug(text, bug), bug.new.strip()))
+    for shell_bug in SHELL_BUGS:
+        (file,) = {edit.file for edit in shell_bug.edits}
+        text = (SOURCE / file).read_text()
+        for edit in shell_bug.edits:
+            text = _with_bug(text, Bug(file, edit.old, edit.new, shell_bug.why))
+        candidates.append(Candidate(f"{file}: {shell_bug.why}", file, text, shell_bug.edits[0].new.strip()))
     return candidates
 
 
@@ -205,7 +223,7 @@ def check_sound_source(seeds: int) -> None:
     """The tests must pass without a mutant, or every mutant would seem to be caught."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         tree = Tree(Path(directory))
-        for package in PACKAGES:
+        for package in (*PACKAGES, "client"):
             for stage in _stages(package, seeds):
                 if not tree.passes(stage):
                     raise SystemExit(f"the {stage.name} stage of {package} fails without any mutant")

@@ -137,8 +137,8 @@ def start_behind_the_committed_offset(monkeypatch):
 def report_commits_backwards(monkeypatch):
     original = Commits.start_async
 
-    def start_async(self, offsets, now_ms):
-        commit = original(self, offsets, now_ms)
+    def start_async(self, offsets, now_ms, **told):
+        commit = original(self, offsets, now_ms, **told)
         self._unreported.rotate(1)
         return commit
 
@@ -148,8 +148,8 @@ def report_commits_backwards(monkeypatch):
 def retry_what_must_not_be_retried(monkeypatch):
     original = Commits.start_async
 
-    def start_async(self, offsets, now_ms):
-        commit = original(self, offsets, now_ms)
+    def start_async(self, offsets, now_ms, **told):
+        commit = original(self, offsets, now_ms, **told)
         commit.deadline_ms = now_ms + 20_000
         return commit
 

@@ -20,7 +20,9 @@ COMMON_FAULTS = {
     "member_crash",
     "member_pause",
     "node_crash",
+    "refused_connections",
     "slow_processing",
+    "torn_frames",
 }
 
 

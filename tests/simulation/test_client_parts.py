@@ -1,30 +1,35 @@
 """The parts of a lifetime of real clients, each by itself: what it refuses, keeps in order, or answers."""
 
+import asyncio
+import contextlib
 import random
 
 import pytest
 
 from seamark.client.cluster_view import Node
-from seamark.client.consumer.calls import OnIo, UserCode
-from seamark.client.errors import ConnectionFailed, NoBrokerAvailable
-from seamark.client.timing import ExponentialBackoff
+from seamark.client.config.config import ClientConfig
+from seamark.client.errors import ClientError, ConnectionFailed, RequestTimedOut
+from seamark.client.net.client import NetworkClient
+from seamark.client.timing import Deadline
 from seamark.coordinator.commands import CommitOffsets, OffsetToCommit
 from seamark.coordinator.replies import CommitReply
-from seamark.simulation.members.caller import Caller, Nested, Work
-from seamark.simulation.members.consumer_shell import Done, Waiting
+from seamark.errors import ClosedError
+from seamark.simulation.members.consumer_process import VirtualSurroundings
 from seamark.simulation.world.deliveries import Belief, Deliveries, ListenerOrder, Promise
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.node_links import Exchange, Links
-from seamark.simulation.world.process_clock import ProcessClock
+from seamark.simulation.world.memory_transport import opener
 from seamark.simulation.world.topic_logs import TopicLogs
 from seamark.simulation.world.violations import InvariantViolated
+from seamark.simulation.world.virtual_loop import VirtualLoop
 from seamark.simulation.world.wire_network import WireNetwork
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from seamark.wire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
 T0 = TopicPartition("t", 0)
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 def deliveries(promise=Promise.AT_LEAST_ONCE):
@@ -145,137 +150,180 @@ def test_a_listener_hears_of_everything_once_and_in_order():
 # -- processes
 
 
-def test_what_reaches_a_paused_process_is_done_in_order_when_it_goes_on():
-    loop = EventLoop()
-    clock = ProcessClock(loop)
+def virtual():
+    calls = EventLoop()
+    return calls, VirtualLoop(calls)
+
+
+def test_tasks_timers_and_timeouts_run_in_virtual_time():
+    calls, loop = virtual()
     seen = []
-    clock.pause(100)
-    clock.run(seen.append, "first")
-    clock.call_later(50, seen.append, "second")
-    loop.run_until(99)
+
+    async def work():
+        await asyncio.sleep(0.03)
+        seen.append(loop.now_ms)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await loop.create_future()
+        seen.append(loop.now_ms)
+        assert asyncio.get_running_loop() is loop
+        return "done"
+
+    task = loop.create_task(work())
+    calls.run_until(29)
     assert seen == []
-    loop.run_until(100)
+    calls.run_until(200)
+    assert seen == [30, 80]
+    assert task.result() == "done"
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+
+
+def test_callbacks_run_in_the_order_in_which_they_were_made_ready():
+    calls, loop = virtual()
+    seen = []
+    loop.call_later(0.002, seen.append, "later")
+    loop.call_soon(seen.append, "first")
+    loop.call_soon(seen.append, "never").cancel()
+    loop.call_soon(lambda: (loop.call_soon(seen.append, "third"), seen.append("second")))
+    calls.run_until(10)
+    assert seen == ["first", "second", "third", "later"]
+
+
+def test_a_wait_that_is_shorter_than_a_millisecond_lets_time_go_on():
+    calls, loop = virtual()
+    seen = []
+    loop.call_later(1e-9, lambda: seen.append(loop.now_ms))
+    calls.run_until(10)
+    assert seen == [1]
+
+
+def test_what_reaches_a_paused_process_is_done_in_order_when_it_goes_on():
+    calls, loop = virtual()
+    seen = []
+    loop.pause(100)
+    loop.enter(seen.append, "first")
+    loop.call_later(0.05, seen.append, "second")
+    calls.run_until(99)
+    assert seen == []
+    calls.run_until(100)
     assert seen == ["first", "second"]
-    clock.end()
-    clock.run(seen.append, "never")
-    loop.run_until(200)
+    loop.end()
+    loop.enter(seen.append, "never")
+    calls.run_until(200)
     assert seen == ["first", "second"]
 
 
-def test_a_caller_runs_work_user_code_and_waits():
-    loop = EventLoop()
-    clock = ProcessClock(loop)
-    ended, told = [], []
+def test_a_process_that_ends_takes_its_coroutines_with_it_wherever_they_stand():
+    calls, loop = virtual()
+    seen = []
 
-    async def wait():
-        await Waiting(30)
-        return "woken"
-
-    def nested():
-        yield Work(5)
-        told.append("nested")
-
-    def program():
-        told.append((yield OnIo(wait())))
-        yield UserCode(lambda: Nested(nested()))
+    async def stubborn():
         try:
-            yield UserCode(lambda: 1 / 0)
-        except ZeroDivisionError:
-            told.append("caught")
-        yield OnIo(Done())
-
-    caller = Caller(clock, ended.append)
-    caller.begin(program())
-    loop.run_until(29)
-    assert told == []
-    loop.run_until(100)
-    assert told == ["woken", "nested", "caught"]
-    assert ended == [None]
-
-
-def test_a_caller_looks_again_when_something_changes_and_ends_without_another_word():
-    loop = EventLoop()
-    caller = Caller(ProcessClock(loop), lambda error: None)
-    rounds = []
-
-    async def wait():
-        while True:
-            rounds.append(loop.now_ms)
-            await Waiting(None)
-
-    def program():
-        try:
-            yield OnIo(wait())
+            await asyncio.sleep(10)
         finally:
-            yield OnIo(wait())
+            seen.append("torn down")
+            await asyncio.sleep(10)
+            seen.append("never")
 
-    caller.begin(program())
-    loop.call_later(10, caller.look_again)
-    loop.run_until(20)
-    assert rounds == [0, 10]
-    caller.end()
-    caller.look_again()
-    loop.run_until(40)
-    assert rounds == [0, 10]
+    loop.create_task(stubborn())
+    calls.run_until(5)
+    loop.end()
+    calls.run_until(50_000)
+    assert seen == ["torn down"]
+
+
+def test_a_task_that_nobody_asks_for_its_error_ends_the_lifetime():
+    calls, loop = virtual()
+
+    async def fail():
+        raise ValueError("nobody looks")
+
+    loop.create_task(fail())
+    # It is kept as long as a process has few tasks.
+    for number in range(100):
+        loop.call_later(number / 1000, lambda: loop.create_task(asyncio.sleep(0)))
+    with pytest.raises(ValueError, match="nobody looks"):
+        calls.run_until(200)
+
+
+def test_what_a_process_has_left_can_be_seen():
+    calls, loop = virtual()
+    task = loop.create_task(asyncio.sleep(5))
+    calls.run_until(5)
+    assert loop.pending_tasks == [task]
+    assert [timer.due_ms for timer in loop.armed_timers] == [5000]
+    calls.run_until(6000)
+    assert loop.pending_tasks == []
+    assert loop.armed_timers == []
 
 
 # -- the network
 
 
 class Front:
-    """Answers ApiVersions and heartbeats."""
+    """Answers ApiVersions and heartbeats to a network client whose loop and connections are virtual."""
 
-    def __init__(self):
-        self.loop = EventLoop()
-        self.network = WireNetwork(self.loop, random.Random(1), [], self.receive)
+    def __init__(self, **options):
+        self.calls = EventLoop()
+        self.network = WireNetwork(self.calls, random.Random(1), [], self.receive)
         self.network.is_broker_up = True
         self.is_mute = False
-        self.clock = ProcessClock(self.loop)
-        nodes = [Node(number, f"node-{number}", 9092) for number in range(2)]
-        self.lost = 0
-        self.links = Links("m", nodes, self.clock, self.network, ExponentialBackoff(50, 1000, jitter=0), self.on_lost)
-        self.nodes = nodes
+        self.transports = []
+        self.loop = VirtualLoop(self.calls, opener("m", self.network, random.Random(2), self.transports))
+        config = {"bootstrap.servers": "node-0:9092,node-1:9092", "request.timeout.ms": 1000, **options}
+        self.client = NetworkClient(
+            ClientConfig.from_options(config), VirtualSurroundings("m", self.loop, self.calls, random.Random(3), [])
+        )
+        for node in range(2):
+            self.client.learn_node(Node(node, f"node-{node}", 9092))
         self.answers, self.failures = [], []
-
-    def on_lost(self):
-        self.lost += 1
 
     def receive(self, request):
         request.version = int.from_bytes(request.frame[2:4], "big")
-        if int.from_bytes(request.frame[:2], "big") == 18:
-            entry = ApiVersionsResponseApi(api_key=12, min_version=0, max_version=4)
-            self.network.answer_with(request, ApiVersionsResponse(api_keys=[entry]))
+        api_key = int.from_bytes(request.frame[:2], "big")
+        if api_key == 18:
+            entries = [
+                ApiVersionsResponseApi(api_key=kind.api_key, min_version=0, max_version=kind.versions.last)
+                for kind in (HeartbeatRequest, MetadataRequest)
+            ]
+            self.network.answer_with(request, ApiVersionsResponse(api_keys=entries))
+        elif api_key == 3:
+            broker = MetadataResponseBroker(node_id=1, host="node-1", port=9092)
+            self.network.answer_with(request, MetadataResponse(brokers=[broker], controller_id=1, topics=[]))
         elif not self.is_mute:
             self.network.answer_with(request, HeartbeatResponse(error_code=27))
 
-    def exchange(self, timeout_ms=1000):
-        request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-        return Exchange(request, HeartbeatResponse, timeout_ms, self.answers.append, self.failures.append)
+    def send(self, node=0, timeout_ms=1000):
+        self.loop.create_task(self._send(node, timeout_ms))
+
+    async def _send(self, node, timeout_ms):
+        try:
+            self.answers.append(await self.client.send(node, HEARTBEAT, HeartbeatResponse, timeout_ms=timeout_ms))
+        except ClientError as error:
+            self.failures.append(error)
 
 
 # covers: B9, B10
-def test_a_link_negotiates_and_carries_frames_both_ways():
+def test_a_connection_in_memory_negotiates_and_carries_frames_both_ways():
     front = Front()
     front.network.start_node(0)
-    front.links.link(front.nodes[0]).send(front.exchange())
-    front.loop.run_until(500)
+    front.send()
+    front.calls.run_until(500)
     assert [answer.error_code for answer in front.answers] == [27]
     assert front.network.delivered == 4
+    assert front.transports[0].carries_group
 
 
 # covers: B21
 def test_a_node_that_is_down_refuses_and_is_tried_again_after_the_backoff():
     front = Front()
-    link = front.links.link(front.nodes[0])
-    link.send(front.exchange())
-    front.loop.run_until(10)
-    assert isinstance(front.failures[0], ConnectionFailed)
-    assert link.is_backing_off
+    front.send()
+    front.calls.run_until(20)
+    assert "connection refused" in str(front.failures[0])
     front.network.start_node(0)
-    link.send(front.exchange())
-    front.loop.run_until(49)
-    assert front.answers == []
-    front.loop.run_until(300)
+    front.send()
+    front.calls.run_until(300)
     assert len(front.answers) == 1
 
 
@@ -283,34 +331,71 @@ def test_a_request_that_is_not_answered_in_time_ends_its_connection():
     front = Front()
     front.network.start_node(0)
     front.is_mute = True
-    link = front.links.link(front.nodes[0])
-    link.send(front.exchange(timeout_ms=200))
-    link.send(front.exchange(timeout_ms=900))
-    front.loop.run_until(400)
-    assert len(front.failures) == 2
-    assert front.lost == 1
-    assert not link.is_ready
+    front.send(timeout_ms=200)
+    front.send(timeout_ms=900)
+    front.calls.run_until(500)
+    assert [type(error) for error in front.failures] == [RequestTimedOut, ConnectionFailed]
+    assert not front.transports[0].connection.is_open
 
 
-def test_any_node_will_do_until_the_time_is_over():
+def test_a_connection_that_leads_nowhere_is_given_up():
+    front = Front(**{"socket.connection.setup.timeout.ms": 300})
+    front.network.start_node(0)
+    front.network.refuse_chance = 1.0
+    front.send()
+    front.calls.run_until(900)
+    assert "no connection within" in str(front.failures[0])
+    assert front.network.refused == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_torn_stream_gives_the_answer_late_or_fails_the_request(seed):
     front = Front()
+    front.network.start_node(0)
+    front.send()
+    front.calls.run_until(200)
+    front.transports[0]._rng.seed(seed)
+    front.network.tear_chance = 1.0
+    front.send(timeout_ms=5000)
+    front.calls.run_until(6000)
+    assert front.network.torn >= 1
+    assert len(front.answers) + len(front.failures) == 2
+    for error in front.failures:
+        assert isinstance(error, ConnectionFailed)
+
+
+def test_a_bootstrap_connection_that_still_waits_for_an_answer_is_closed_with_the_client():
+    front = Front()
+    front.network.start_node(0)
     front.network.start_node(1)
-    front.links.send_to_any(front.exchange())
-    front.loop.run_until(900)
-    assert len(front.answers) == 1
-    front.network.stop_node(1)
-    front.links.send_to_any(front.exchange(timeout_ms=600))
-    front.loop.run_until(6000)
-    assert isinstance(front.failures[0], NoBrokerAvailable)
+    front.is_mute = True
+
+    async def ask_without_answer():
+        deadline = Deadline(60, front.loop.time)
+        with pytest.raises(ClosedError):
+            await front.client.send_to_any(HEARTBEAT, HeartbeatResponse, deadline=deadline, timeout_ms=60_000)
+
+    async def close_when_the_cluster_is_known():
+        second = -2
+        await front.client.connection_to(second).start()
+        await front.client.refresh_metadata(Deadline(60, front.loop.time))
+        await front.client.close()
+
+    front.loop.create_task(ask_without_answer())
+    front.calls.run_until(100)
+    front.loop.create_task(close_when_the_cluster_is_known())
+    front.calls.run_until(500)
+    assert [(each.connection.node, each.connection.is_open) for each in front.transports] == [(0, False), (1, False)]
+    assert front.loop.pending_tasks == []
+    assert front.loop.armed_timers == []
 
 
 def test_a_node_that_stops_takes_its_connections_with_it():
     front = Front()
     front.network.start_node(0)
-    link = front.links.link(front.nodes[0])
-    link.send(front.exchange())
-    front.loop.run_until(200)
-    connection = link.connection
+    front.send()
+    front.calls.run_until(200)
+    connection = front.transports[0].connection
     assert front.network.flows(connection)
     front.network.stop_node(0)
     assert not front.network.flows(connection)

@@ -11,7 +11,7 @@ from seamark.simulation import Lifetime, scenario_named
 PROGRAM = """
 import sys
 from seamark.simulation import lifetime_of, scenario_named
-for scenario in ("random", "deletions", "bad-disk", "clients"):
+for scenario in ("random", "deletions", "bad-disk", "clients", "clients-bad-network"):
     for seed in range(8):
         lifetime = lifetime_of(seed, scenario_named(scenario))
         lifetime.run()

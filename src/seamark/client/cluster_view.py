@@ -140,6 +140,8 @@ class MetadataCache:
         self._is_stale = True
         self._is_unsettled = False
         self._in_flight = False
+        # What the request under way asks for; None stands for every topic.
+        self._asked: frozenset[str] | None = None
         self._failures = 0
         self._not_before_ms = -NEVER
         self._refreshed_at_ms = -NEVER
@@ -190,6 +192,7 @@ class MetadataCache:
 
     def request_sent(self) -> None:
         self._in_flight = True
+        self._asked = None if self._wants_all else frozenset(self._wanted)
 
     def request_failed(self, now_ms: int) -> None:
         self._in_flight = False
@@ -238,7 +241,8 @@ class MetadataCache:
 
     def _settle(self, now_ms: int, unsettled: bool) -> None:
         self._refreshed_at_ms = now_ms
-        self._is_stale = False
+        # An answer says nothing of topics that were wanted after it was asked for.
+        self._is_stale = self._asked is not None and (self._wants_all or not self._wanted <= self._asked)
         self._is_unsettled = unsettled
         self._failures = self._failures + 1 if unsettled else 0
         # A wrong answer can be asked about again, but not in a tight loop.

@@ -2,7 +2,7 @@
 
 A lifetime runs a broker's group runtime, as it ships, on a simulated network and disk, with faults, and checks its
 promises at every step.
-In the scenarios of real clients the members are the client's own cores, and what they promise is checked too.
+In the scenarios of real clients the members are the client as it ships, and what it promises is checked too.
 The same seed takes the same course on any machine.
 """
 

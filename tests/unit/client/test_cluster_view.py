@@ -153,6 +153,29 @@ def test_wanting_a_topic_that_is_not_known_makes_it_due():
     assert known.topics_to_request == ("t", "u")
 
 
+def test_a_topic_that_is_wanted_while_a_request_is_under_way_is_asked_for_next():
+    known = cache("t")
+    known.request_sent()
+    known.want_topics(["t", "u"])
+    known.updated(answer(topic("t", 1)), 1000)
+    assert known.refresh_due_ms() == 1100
+    known.request_sent()
+    known.updated(answer(topic("t", 1), topic("u", 1)), 2000)
+    assert known.refresh_due_ms() == 2000 + AGE
+
+
+def test_all_topics_that_are_wanted_while_a_request_is_under_way_are_asked_for_next():
+    known = cache("t")
+    known.request_sent()
+    known.want_topics([], also_all=True)
+    known.updated(answer(topic("t", 1)), 1000)
+    assert known.refresh_due_ms() == 1100
+    known.request_sent()
+    known.want_topics(["u"], also_all=True)
+    known.updated(answer(topic("t", 1)), 2000)
+    assert known.refresh_due_ms() == 2000 + AGE
+
+
 def test_wanting_all_topics_asks_for_all_and_forgets_those_that_are_gone():
     known = cache()
     known.want_topics((), also_all=True)

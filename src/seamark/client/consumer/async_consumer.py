@@ -42,14 +42,14 @@ from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener, ListenerFunction
 from seamark.client.core.positions.reset import EARLIEST, LATEST
 from seamark.client.records import K_co, Offset, Record, V_co
-from seamark.client.timing import Deadline, now_ms
 from seamark.topic_partition import TopicPartition
 
 R = TypeVar("R")
 _MAX_BYTES = 64 << 20
 
 
-def _task_id() -> int:
+def current_task_id() -> int:
+    """Who uses an awaitable consumer, for its guard."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -143,7 +143,7 @@ class AsyncConsumer(ConsumerFacade, Generic[K_co, V_co]):
             keywords,
             key=one_of("key", key, "key_deserializer", key_deserializer),
             value=one_of("value", value, "value_deserializer", value_deserializer),
-            who=_task_id,
+            who=current_task_id,
         )
 
     async def subscribe(
@@ -170,22 +170,22 @@ class AsyncConsumer(ConsumerFacade, Generic[K_co, V_co]):
         most = self.config.max_poll_records if max_records is None else read_max("max_records", max_records)
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
-                records = self._calls.take_now(most) or await self._run(self._calls.poll(Deadline(timeout), most))
+                records = self._calls.take_now(most) or await self._run(self._calls.poll(self._within(timeout), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
         return records if isinstance(records, list) else list(records)
 
     async def poll_arrow(self, timeout: float = 1.0, max_bytes: int = _MAX_BYTES) -> Any:
         most = read_max("max_bytes", max_bytes)
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
-                return await self._run(self._calls.poll_columns(Deadline(timeout), most))
+                return await self._run(self._calls.poll_columns(self._within(timeout), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
 
     async def fetch_columns(
         self, partition: TopicPartition, start: int, end: int, **options: Any
@@ -208,12 +208,12 @@ class AsyncConsumer(ConsumerFacade, Generic[K_co, V_co]):
         most = self.config.max_poll_records
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
                 if not self._calls.show_now(most):
-                    await self._run(self._calls.show(Deadline(ITERATION_WAIT_S), most))
+                    await self._run(self._calls.show(self._within(ITERATION_WAIT_S), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
 
     async def commit(
         self,
@@ -297,7 +297,7 @@ class AsyncConsumer(ConsumerFacade, Generic[K_co, V_co]):
     async def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool, commit: bool = True) -> None:
         if not self._io.owner_is_here:
             return
-        await self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly, commit=commit))
+        await self._run(self._calls.close(self._within(timeout), leave, is_orderly=is_orderly, commit=commit))
         self._abandoned.detach()
 
     async def __aenter__(self) -> Self:

@@ -41,7 +41,7 @@ from seamark.client.core.assignment_state import Position
 from seamark.client.core.listener import Listener, ListenerFunction
 from seamark.client.core.positions.reset import EARLIEST, LATEST
 from seamark.client.records import K_co, Offset, Record, V_co
-from seamark.client.timing import Deadline, now_ms
+from seamark.client.timing import Deadline
 from seamark.errors import UsageError
 from seamark.topic_partition import TopicPartition
 
@@ -181,11 +181,11 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
         most = self.config.max_poll_records if max_records is None else read_max("max_records", max_records)
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
                 records = self._calls.take_now(most) or self._run(self._calls.poll(self._poll_deadline(timeout), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
         return records if isinstance(records, list) else list(records)
 
     def poll_arrow(self, timeout: float = 1.0, max_bytes: int = _MAX_BYTES) -> Any:
@@ -193,14 +193,14 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
         most = read_max("max_bytes", max_bytes)
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
                 return self._run(self._calls.poll_columns(self._poll_deadline(timeout), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
 
     def _poll_deadline(self, timeout: float) -> Deadline:
-        return Deadline(timeout)
+        return self._within(timeout)
 
     def fetch_columns(self, partition: TopicPartition, start: int, end: int, **options: Any) -> Iterator[Any]:
         """The records from ``start`` up to but not including ``end`` as pyarrow.RecordBatches, each record once.
@@ -230,12 +230,12 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
         most = self.config.max_poll_records
         metrics = self._loop.core.metrics
         with self._guard:
-            metrics.poll_started(now_ms())
+            metrics.poll_started(self._now_ms())
             try:
                 if not self._calls.show_now(most):
-                    self._run(self._calls.show(Deadline(ITERATION_WAIT_S), most))
+                    self._run(self._calls.show(self._within(ITERATION_WAIT_S), most))
             finally:
-                metrics.poll_ended(now_ms())
+                metrics.poll_ended(self._now_ms())
 
     # -- committing
 
@@ -333,7 +333,7 @@ class Consumer(ConsumerFacade, Generic[K_co, V_co]):
     def _close(self, timeout: float, leave: bool | None, *, is_orderly: bool, commit: bool = True) -> None:
         if not self._io.owner_is_here:
             return
-        self._run(self._calls.close(Deadline(timeout), leave, is_orderly=is_orderly, commit=commit))
+        self._run(self._calls.close(self._within(timeout), leave, is_orderly=is_orderly, commit=commit))
         self._abandoned.detach()
 
     def __enter__(self) -> Self:

@@ -23,9 +23,10 @@ from seamark.client.core.membership.context import GroupMetadata
 from seamark.client.core.positions.messages import Answer
 from seamark.client.fetch import metrics as fetch_metrics
 from seamark.client.net.client import NetworkClient
-from seamark.client.net.io_thread import IoThread
+from seamark.client.net.io_thread import IoRunner
+from seamark.client.net.surroundings import PROCESS, Surroundings
 from seamark.client.records import LARGEST_OFFSET
-from seamark.client.timing import Deadline, now_ms
+from seamark.client.timing import Deadline
 from seamark.counts import counted
 from seamark.errors import ClosedError, UsageError
 from seamark.prometheus_text import exposition
@@ -79,14 +80,18 @@ class ConsumerFacade:
         value: Any,
         make_fetcher: MakeFetcher = fetch_from_brokers,
         who: Callable[[], int] = get_ident,
+        surroundings: Surroundings = PROCESS,
     ) -> None:
         config, topics = read_arguments(config_or_topics, more_topics)
         self.config = ConsumerConfig.from_options(config, keywords)
-        self._io = IoThread.get()
-        self._loop = ConsumerLoop(self.config, make_fetcher, key, value)
+        self._surroundings = surroundings
+        self._now_ms = surroundings.now_ms
+        self._within = surroundings.deadline
+        self._io = surroundings.io()
+        self._loop = ConsumerLoop(self.config, make_fetcher, key, value, surroundings)
         if topics is not None:
             # On this thread: the I/O thread does not know the consumer before its first call.
-            self._loop.core.subscribe(topics, NO_LISTENER, now_ms())
+            self._loop.core.subscribe(topics, NO_LISTENER, self._now_ms())
         self._calls = ConsumerCalls(self._loop)
         self._guard = ThreadGuard(type(self).__name__, who, self._io.check_owner)
         # A consumer that is dropped without being closed must not beat for ever.
@@ -102,7 +107,7 @@ class ConsumerFacade:
 
     def metrics(self) -> dict[str, float]:
         """Every metric by its Prometheus name; may be called from any thread."""
-        return {**self._loop.core.metrics.snapshot(now_ms()), **self._loop.fetcher.metrics()}
+        return {**self._loop.core.metrics.snapshot(self._now_ms()), **self._loop.fetcher.metrics()}
 
     def metrics_text(self) -> str:
         """The metrics in Prometheus' text format, labelled with client id and group; from any thread."""
@@ -149,14 +154,14 @@ class ConsumerFacade:
         return self._calls.is_closed
 
     def _deadline(self, timeout: float | None) -> Deadline:
-        return Deadline.after(timeout, self.config.default_api_timeout_ms)
+        return Deadline.after(timeout, self.config.default_api_timeout_ms, self._surroundings.monotonic)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else counted(len(self._loop.core.assignment), "partition")
         return f"{type(self).__name__}(group {self.config.group_id!r}, {state})"
 
 
-def _abandon(io: IoThread, loop: ConsumerLoop) -> None:
+def _abandon(io: IoRunner, loop: ConsumerLoop) -> None:
     if io.owner_is_here and io.loop.is_running():
         io.submit(loop.shut())
 

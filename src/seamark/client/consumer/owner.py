@@ -7,7 +7,6 @@ and never waited for, or made in one blocking call; its outcome is told when the
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from seamark.client.consumer.consumer import Consumer
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.commits.commits import Commit
 from seamark.client.records import Offset, Record
-from seamark.client.timing import Deadline
+from seamark.client.timing import Deadline, MonotonicClock
 from seamark.errors import ClosedError, SeamarkError
 from seamark.topic_partition import TopicPartition
 
@@ -30,8 +29,8 @@ class _UntilOutcome(Deadline):
 
     __slots__ = ("_outcomes",)
 
-    def __init__(self, seconds: float, outcomes: deque[Callable[[], object]]) -> None:
-        super().__init__(seconds, time.monotonic)
+    def __init__(self, seconds: float, clock: MonotonicClock, outcomes: deque[Callable[[], object]]) -> None:
+        super().__init__(seconds, clock)
         self._outcomes = outcomes
 
     @property
@@ -48,7 +47,7 @@ class OwnedConsumer(Consumer):
         super().__init__(config, **keywords)
 
     def _poll_deadline(self, timeout: float) -> Deadline:
-        return _UntilOutcome(timeout, self._outcomes)
+        return _UntilOutcome(timeout, self._surroundings.monotonic, self._outcomes)
 
     # -- reading
 

@@ -12,8 +12,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import random
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -40,8 +38,9 @@ from seamark.client.core.fetch_port import FailureKind, Fetcher, FetchFailure
 from seamark.client.core.subscriptions import SubscriptionKind
 from seamark.client.errors import ClientError, ConnectionFailed, NoBrokerAvailable, OperationTimedOut
 from seamark.client.net.client import Lane, NetworkClient
+from seamark.client.net.surroundings import PROCESS, Surroundings
 from seamark.client.requests import Request, VersionedRequest
-from seamark.client.timing import Deadline, now_ms
+from seamark.client.timing import Deadline
 from seamark.client.zookeeper.dual import OffsetStorage, offset_storage
 from seamark.errors import ClosedError, SeamarkError
 from seamark.readable_log import readable_logger
@@ -81,18 +80,22 @@ def response_of(request: Request) -> type[Message]:
 
 
 class ConsumerLoop:
-    # The calls of a consumer tell the time by their loop; a simulation has a loop with another clock.
-    now_ms = staticmethod(now_ms)
-
-    def __init__(self, config: ConsumerConfig, make_fetcher: MakeFetcher, key: Any, value: Any) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        make_fetcher: MakeFetcher,
+        key: Any,
+        value: Any,
+        surroundings: Surroundings = PROCESS,
+    ) -> None:
         self.config = config
+        self._surroundings = surroundings
+        # The calls of a consumer tell the time by their loop.
+        self.now_ms = surroundings.now_ms
         self.core = ConsumerCore(
-            settings_of(config),
-            now_ms=now_ms(),
-            rng=random.Random(),
-            wall_ms=lambda: int(time.time() * 1000),
+            settings_of(config), now_ms=self.now_ms(), rng=surroundings.make_random(), wall_ms=surroundings.wall_ms
         )
-        self.network = NetworkClient(config)
+        self.network = NetworkClient(config, surroundings)
         self.core.membership.waiting.coordinator_problem = self._coordinator_problem
         # None: offsets are kept by the coordinator alone.
         self.offset_storage: OffsetStorage | None = offset_storage(config, self.network)
@@ -123,7 +126,7 @@ class ConsumerLoop:
             self.fetcher.on_arrival(self._changed.set)
             if self.network.view.version:
                 # Somebody asked about topics before the first poll: what is known need not be waited for again.
-                self.core.metadata_changed(self.network.view, now_ms())
+                self.core.metadata_changed(self.network.view, self.now_ms())
 
     def after_event(self) -> None:
         """Carry out what the core wants after anything has happened to it."""
@@ -185,9 +188,9 @@ class ConsumerLoop:
         except SeamarkError as error:
             if not isinstance(error, ClientError):
                 error = ConnectionFailed(str(node), str(error))
-            self.core.failed(ticket, error, now_ms())
+            self.core.failed(ticket, error, self.now_ms())
         else:
-            self.core.answered(ticket, response, now_ms())
+            self.core.answered(ticket, response, self.now_ms())
         self.after_event()
 
     async def _find(self) -> None:
@@ -203,15 +206,15 @@ class ConsumerLoop:
             return
         except ClientError as error:
             self._finding = None
-            self.core.coordinator_refused(error, now_ms())
+            self.core.coordinator_refused(error, self.now_ms())
         else:
             self._finding = None
             self._log(coordinator_found_line(self._coordinator))
-            self.core.coordinator_found(now_ms())
+            self.core.coordinator_found(self.now_ms())
         self.after_event()
 
     def _patience(self) -> Deadline:
-        return Deadline(self.config.default_api_timeout_ms / 1000)
+        return self._surroundings.deadline(self.config.default_api_timeout_ms / 1000)
 
     @property
     def _has_ever_connected(self) -> bool:
@@ -255,7 +258,7 @@ class ConsumerLoop:
         self._metadata_arrived(view)
 
     def _metadata_arrived(self, view: ClusterView) -> None:
-        self.core.metadata_changed(view, now_ms())
+        self.core.metadata_changed(view, self.now_ms())
         self.fetcher.metadata_changed()
         self.after_event()
 
@@ -270,7 +273,7 @@ class ConsumerLoop:
     # -- time
 
     def _arm(self) -> None:
-        at_ms = None if self._is_closed else self.core.next_tick_ms(now_ms())
+        at_ms = None if self._is_closed else self.core.next_tick_ms(self.now_ms())
         if at_ms == self._timer_ms:
             return
         if self._timer is not None:
@@ -279,13 +282,13 @@ class ConsumerLoop:
         self._timer_ms = at_ms
         if at_ms is not None:
             # One more millisecond: the core compares whole ones.
-            delay_s = max(0, at_ms - now_ms() + 1) / 1000
+            delay_s = max(0, at_ms - self.now_ms() + 1) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         self._timer_ms = None
-        self.core.tick(now_ms())
+        self.core.tick(self.now_ms())
         self.after_event()
 
     # -- the caller
@@ -295,11 +298,11 @@ class ConsumerLoop:
         self.start()
         core = self.core
         while True:
-            core.poll(now_ms())
+            core.poll(self.now_ms())
             self.after_event()
             if self._concerns_caller() or self.fetcher.has_something or self.is_woken or deadline.is_over:
                 return
-            await self.changed(deadline, core.membership.poll_again_ms(now_ms()))
+            await self.changed(deadline, core.membership.poll_again_ms(self.now_ms()))
 
     def _concerns_caller(self) -> bool:
         core = self.core
@@ -310,7 +313,7 @@ class ConsumerLoop:
         self._changed.clear()
         wait_s = deadline.remaining
         if until_ms is not None:
-            wait_s = min(wait_s, max(0, until_ms - now_ms() + 1) / 1000)
+            wait_s = min(wait_s, max(0, until_ms - self.now_ms() + 1) / 1000)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if math.isinf(wait_s) else wait_s):
                 await self._changed.wait()
@@ -322,7 +325,7 @@ class ConsumerLoop:
     def report_failures(self, failures: list[FetchFailure]) -> list[Exception]:
         """What the fetcher met; gives the errors to raise."""
         for failure in failures:
-            self.core.fetch_failed(failure, now_ms())
+            self.core.fetch_failed(failure, self.now_ms())
         self.after_event()
         return [each.error for each in failures if each.kind is FailureKind.ERROR and each.error is not None]
 
@@ -357,7 +360,7 @@ class ConsumerLoop:
         await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()
-        self.core.commits.end(now_ms())
+        self.core.commits.end(self.now_ms())
         for effect in self.core.commits.take_effects():
             if isinstance(effect, LogLine):
                 self._log(effect)

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from seamark.client.cluster_view import Node
 from seamark.client.config.checks import host_and_port
 from seamark.client.config.config import ClientConfig
-from seamark.client.errors import AuthenticationFailed, NetworkError, NoBrokerAvailable, TlsFailed
+from seamark.client.errors import AuthenticationFailed, ConnectionFailed, NetworkError, NoBrokerAvailable, TlsFailed
 from seamark.client.net.connection import Connection
 from seamark.client.net.node import NodeConnection
 from seamark.client.timing import Deadline
-from seamark.errors import ClosedError
 
 # How long a connection may take before the next address is tried beside it: far above a round trip around the world.
 _HEAD_START_S = 0.5
@@ -56,23 +55,31 @@ async def _canonical_names(host: str, port: int) -> list[str]:
 async def first_ready(
     candidates: Sequence[NodeConnection], deadline: Deadline, causes: Callable[[], dict[str, str]]
 ) -> Connection:
-    """The first connection that opens; NoBrokerAvailable with every address's reason when none does in time."""
+    """The first connection that opens; NoBrokerAvailable with every address's reason when none does in time.
+
+    ConnectionFailed if all of them are closed on our own account: whoever asks again is given others.
+    """
     waiting: dict[asyncio.Task[Connection], NodeConnection] = {}
     untried = list(candidates)
     failed: list[NodeConnection] = []
     while True:
+        # A connection that was closed meanwhile is not tried again: the client was closed, or let go of the address.
+        untried = [each for each in untried if not each.is_closed]
         if untried:
             each = untried.pop(0)
             waiting[each.start()] = each
+        if not waiting:
+            raise ConnectionFailed(candidates[0].node.address, "the connection was closed while it was being made")
         done, _ = await asyncio.wait(
             waiting,
             timeout=deadline.at_most(_HEAD_START_S) if untried else deadline.remaining,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        for task in done:
+        # In the order of the candidates, whichever of them a set of tasks would give first.
+        for task in [each for each in waiting if each in done]:
             each = waiting.pop(task)
             if task.cancelled():
-                raise ClosedError("the client was closed while it was connecting")
+                continue
             error = task.exception()
             if error is None:
                 return task.result()

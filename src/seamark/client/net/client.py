@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
@@ -30,7 +29,6 @@ from seamark.client.errors import (
     broker_error,
 )
 from seamark.client.net.bootstrap import bootstrap_nodes, first_ready
-from seamark.client.net.client_log import ClientLog
 from seamark.client.net.connection import Connection
 from seamark.client.net.coordinators import Coordinators
 from seamark.client.net.discovery import coordinator_connection_id, leaving_connection_id
@@ -39,9 +37,10 @@ from seamark.client.net.handshake import ConnectionRecipe
 from seamark.client.net.metadata_refresh import MetadataRefresh
 from seamark.client.net.node import NodeConnection
 from seamark.client.net.reachability import Reachability
+from seamark.client.net.surroundings import PROCESS, Surroundings
 from seamark.client.net.tls import tls_context
 from seamark.client.requests import Request
-from seamark.client.timing import Deadline, ExponentialBackoff
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError
 from seamark.topic_partition import TopicPartition
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -59,12 +58,13 @@ _CONNECTION_IDS: dict[Lane, Callable[[int], int]] = {
 class NetworkClient:
     """One per Consumer, Producer or Admin. Make it on any thread; use it on the I/O loop only."""
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, surroundings: Surroundings = PROCESS) -> None:
         self.config = config
-        self.log = ClientLog(config)
-        self._reachability = Reachability(self.log)
+        self._surroundings = surroundings
+        self.log = surroundings.make_log(config)
+        self._reachability = Reachability(self.log, surroundings.monotonic)
         self.metadata = MetadataCache(
-            config.metadata_max_age_ms, ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+            config.metadata_max_age_ms, surroundings.backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         )
         self._recipe = ConnectionRecipe(
             client_id=config.client_id or "seamark",
@@ -74,17 +74,20 @@ class NetworkClient:
             credentials=config.credentials,
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
+            clock=surroundings.monotonic,
         )
-        self._reconnect = ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
-        self._setup_timeout = ExponentialBackoff(
+        self._reconnect = surroundings.backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._setup_timeout = surroundings.backoff(
             config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
         )
         self._connections: dict[int, NodeConnection] = {}
         # Nodes that were named by FindCoordinator; metadata may not have them yet.
         self._named_nodes: dict[int, Node] = {}
         self._bootstrap: tuple[Node, ...] = ()
-        self._refresh = MetadataRefresh(self)
-        self.coordinators = Coordinators(self)
+        # Bootstrap connections that wait for their last answers, with what closes them if those do not come.
+        self._let_go: dict[NodeConnection, asyncio.TimerHandle] = {}
+        self._refresh = MetadataRefresh(self, surroundings)
+        self.coordinators = Coordinators(self, surroundings)
         self._is_closed = False
         self._keeper: asyncio.Task[None] | None = None
         self.exchanges = Exchanges(self.log)
@@ -134,7 +137,7 @@ class NetworkClient:
         in the coordinator's lane are written in the order of the calls: a commit never overtakes an earlier one.
         """
         timeout_s = (self.config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        deadline = deadline or Deadline(timeout_s)
+        deadline = deadline or self._surroundings.deadline(timeout_s)
         node_connection = self.connection_to(node_id, lane)
         place = node_connection.order.take_place() if lane == "coordinator" else None
         try:
@@ -216,7 +219,7 @@ class NetworkClient:
         place = node_connection.order.take_place()
         try:
             await place.reached()
-            connection = await node_connection.ready(Deadline(timeout_s))
+            connection = await node_connection.ready(self._surroundings.deadline(timeout_s))
             answer = await self.exchanges.start(connection, message, response, min_version, timeout_s)
         finally:
             place.leave()
@@ -324,9 +327,15 @@ class NetworkClient:
                 connection.connection_id, connection.node = same.id, same
                 self._connections[same.id] = connection
             elif connection.in_flight_count:
-                asyncio.get_running_loop().call_later(self.config.request_timeout_ms / 1000, connection.close)
+                timeout_s = self.config.request_timeout_ms / 1000
+                timer = asyncio.get_running_loop().call_later(timeout_s, self._close_let_go, connection)
+                self._let_go[connection] = timer
             else:
                 connection.close()
+
+    def _close_let_go(self, connection: NodeConnection) -> None:
+        self._let_go.pop(connection).cancel()
+        connection.close()
 
     # metadata
 
@@ -412,6 +421,8 @@ class NetworkClient:
         for each in self._connections.values():
             each.close()
         self._connections.clear()
+        for each in list(self._let_go):
+            self._close_let_go(each)
         # Transports that were aborted close their sockets in the next round of the loop.
         await asyncio.sleep(0)
 
@@ -431,7 +442,7 @@ class NetworkClient:
         idle_s = self.config.connections_max_idle_ms / 1000
         while True:
             await asyncio.sleep(max(idle_s / 4, 0.05))
-            too_old = time.monotonic() - idle_s
+            too_old = self._surroundings.monotonic() - idle_s
             for each in self._connections.values():
                 connection = each.connection
                 if connection is not None and not connection.in_flight_count and connection.last_used < too_old:

@@ -28,6 +28,7 @@ from seamark.client.errors import (
     UnsupportedByBroker,
 )
 from seamark.client.net.frame_receiver import FrameReceiver
+from seamark.client.timing import MonotonicClock
 from seamark.errors import DecodeError
 from seamark.wire.protocol.frames import decode_response, encode_request
 from seamark.wire.protocol.messages.api_versions import ApiVersionsResponse
@@ -98,17 +99,24 @@ class _Waiting:
 class Connection(asyncio.BufferedProtocol):
     """A protocol of asyncio's; made by ``handshake.open_connection``, which also negotiates and authenticates."""
 
-    def __init__(self, address: str, client_id: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        address: str,
+        client_id: str,
+        loop: asyncio.AbstractEventLoop,
+        clock: MonotonicClock = time.monotonic,
+    ) -> None:
         self.address = address
         self.versions: BrokerVersions | None = None
         self.closed_with: NetworkError | None = None
-        # When the broker would end an authenticated session (KIP-368), on the monotonic clock.
+        # When the broker would end an authenticated session (KIP-368), on the connection's clock.
         self.session_ends_at: float | None = None
-        self.last_used = time.monotonic()
+        self.last_used = clock()
         # A broker that throttles us is sent nothing before this time (KIP-219).
         self.muted_until = 0.0
         self.is_throttle_said = False
         self.on_closed: Callable[[Connection], None] | None = None
+        self._clock = clock
         self._client_id = client_id
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -139,12 +147,17 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_worn_out(self) -> bool:
         """Whether new requests should go over a new connection, because this one's session is about to end."""
-        return self.session_ends_at is not None and time.monotonic() >= self.session_ends_at
+        return self.session_ends_at is not None and self._clock() >= self.session_ends_at
+
+    @property
+    def muted_s(self) -> float:
+        """How much longer the broker is sent nothing; negative when that is over."""
+        return self.muted_until - self._clock()
 
     @property
     def throttle(self) -> str:
         """What the broker asked of us, while that lasts."""
-        left = self.muted_until - time.monotonic()
+        left = self.muted_s
         return f"the broker throttles this client for another {left:.0f} s" if left > 0 else ""
 
     @property
@@ -218,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         correlation_id = self._next_correlation_id
         self._next_correlation_id = 0 if correlation_id == _LARGEST_CORRELATION_ID else correlation_id + 1
         frame = encode_request(message, version, correlation_id, self._client_id)
-        self.last_used = time.monotonic()
+        self.last_used = self._clock()
         self._transport.write(frame)
         return correlation_id
 
@@ -263,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.popleft()
         self._answer_count += 1
         self._room.set()
-        self.last_used = time.monotonic()
+        self.last_used = self._clock()
         if waiting.timer is not None:
             waiting.timer.cancel()
         if waiting.future.done():
@@ -280,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         throttle_ms = getattr(message, "throttle_time_ms", 0)
         if throttle_ms > 0:
-            self.muted_until = time.monotonic() + throttle_ms / 1000
+            self.muted_until = self._clock() + throttle_ms / 1000
         waiting.future.set_result(message)
 
     def eof_received(self) -> bool:

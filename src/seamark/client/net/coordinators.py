@@ -25,8 +25,9 @@ from seamark.client.net.discovery import (
     coordinator_not_available,
 )
 from seamark.client.net.exchanges import MOST_AT_ONCE, AnyBroker
+from seamark.client.net.surroundings import PROCESS, Surroundings
 from seamark.client.requests import VersionedRequest
-from seamark.client.timing import Deadline, ExponentialBackoff, now_ms
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError
 from seamark.portions import portions
 from seamark.wire.protocol.error_codes import ErrorCode
@@ -49,9 +50,11 @@ class Network(AnyBroker, Protocol):
 class Coordinators:
     """The coordinators of the groups that one client works with."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, surroundings: Surroundings = PROCESS) -> None:
         self._network = network
-        self._backoff = ExponentialBackoff(network.config.retry_backoff_ms, network.config.retry_backoff_max_ms)
+        self._surroundings = surroundings
+        self._now_ms = surroundings.now_ms
+        self._backoff = surroundings.backoff(network.config.retry_backoff_ms, network.config.retry_backoff_max_ms)
         self._groups: dict[str, CoordinatorDiscovery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -70,7 +73,7 @@ class Coordinators:
         """The group's coordinator, looked up if it is not known; OperationTimedOut says what the lookups met."""
         core = self._core(group_id)
         ticket: asyncio.Future[Node] = asyncio.get_running_loop().create_future()
-        self._carry_out(core, core.want(ticket, now_ms()))
+        self._carry_out(core, core.want(ticket, self._now_ms()))
         if not ticket.done():
             await asyncio.wait({ticket}, timeout=deadline.remaining)
         if ticket.done():
@@ -141,7 +144,7 @@ class Coordinators:
         """A request showed that ``node`` is not the coordinator any more (B11)."""
         core = self._groups.get(group_id)
         if core is not None:
-            self._carry_out(core, core.moved(node, now_ms()))
+            self._carry_out(core, core.moved(node, self._now_ms()))
 
     def close(self) -> None:
         self._is_closed = True
@@ -192,24 +195,24 @@ class Coordinators:
 
         def wake() -> None:
             self._timers.discard(timer)
-            self._carry_out(core, core.woken(now_ms()))
+            self._carry_out(core, core.woken(self._now_ms()))
 
         # One more millisecond than the difference: the core compares whole ones.
-        delay_s = max(0, at_ms - now_ms() + 1) / 1000
+        delay_s = max(0, at_ms - self._now_ms() + 1) / 1000
         timer = asyncio.get_running_loop().call_later(delay_s, wake)
         self._timers.add(timer)
 
     async def _look_up(self, core: CoordinatorDiscovery) -> None:
-        deadline = Deadline(self._network.config.request_timeout_ms / 1000)
+        deadline = self._surroundings.deadline(self._network.config.request_timeout_ms / 1000)
         try:
             response = await self._network.send_to_any(
                 find_coordinator_request([core.group_id]), FindCoordinatorResponse, deadline=deadline
             )
         except ClientError as error:
-            self._carry_out(core, core.io_failed(error, now_ms()))
+            self._carry_out(core, core.io_failed(error, self._now_ms()))
             return
         code, node, message = coordinators_of(response, [core.group_id]).get(core.group_id, _LEFT_OUT)
-        self._carry_out(core, core.answered(code, node, now_ms(), message))
+        self._carry_out(core, core.answered(code, node, self._now_ms(), message))
 
 
 def find_coordinator_request(groups: list[str]) -> VersionedRequest:

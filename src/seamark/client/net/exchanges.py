@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import Protocol, TypeVar
 
 from seamark.client.config.config import ClientConfig
@@ -115,7 +114,7 @@ class Exchanges:
     async def wait_for_throttle(self, connection: Connection) -> None:
         """Wait as long as the broker asked us to (KIP-219); it is for the caller to bound that."""
         # Asked again after each wait: an answer that came meanwhile may have prolonged it.
-        while (wait := connection.muted_until - time.monotonic()) > 0 and connection.is_open:
+        while (wait := connection.muted_s) > 0 and connection.is_open:
             if wait > _LONG_THROTTLE_S and not connection.is_throttle_said:
                 connection.is_throttle_said = True
                 text = f"{connection.address}: {connection.throttle}; requests that exceed their timeout fail"

@@ -28,6 +28,7 @@ from seamark.client.errors import (
 )
 from seamark.client.net.connection import BrokerVersions, Connection, reason_of
 from seamark.client.net.sasl import SaslConversation
+from seamark.client.timing import MonotonicClock
 from seamark.errors import DecodeError
 from seamark.wire.protocol.error_codes import ErrorCode, error_code
 from seamark.wire.protocol.frames import decode_response
@@ -48,7 +49,7 @@ class ConnectionRecipe:
     """What all connections of one client have in common."""
 
     __slots__ = (
-        "client_id", "credentials", "receive_buffer_bytes", "request_timeout_s", "security_protocol",
+        "client_id", "clock", "credentials", "receive_buffer_bytes", "request_timeout_s", "security_protocol",
         "send_buffer_bytes", "tls",
     )  # fmt: skip
 
@@ -62,6 +63,7 @@ class ConnectionRecipe:
         credentials: Credentials | None = None,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
+        clock: MonotonicClock = time.monotonic,
     ) -> None:
         self.client_id = client_id
         self.request_timeout_s = request_timeout_s
@@ -70,6 +72,7 @@ class ConnectionRecipe:
         self.credentials = credentials
         self.send_buffer_bytes = send_buffer_bytes
         self.receive_buffer_bytes = receive_buffer_bytes
+        self.clock = clock
 
 
 async def open_connection(
@@ -100,7 +103,7 @@ async def _connect(node: Node, recipe: ConnectionRecipe, timeout_s: float, progr
     try:
         async with asyncio.timeout(timeout_s):
             _, connection = await loop.create_connection(
-                lambda: Connection(node.address, recipe.client_id, loop),
+                lambda: Connection(node.address, recipe.client_id, loop, recipe.clock),
                 node.host,
                 node.port,
                 ssl=recipe.tls,
@@ -196,7 +199,7 @@ async def _authenticate(connection: Connection, recipe: ConnectionRecipe, creden
 
     lifetime_ms = await SaslConversation(connection.address, credentials, ask).authenticate()
     if lifetime_ms > 0:
-        connection.session_ends_at = time.monotonic() + lifetime_ms / 1000 * _SESSION_SHARE
+        connection.session_ends_at = recipe.clock() + lifetime_ms / 1000 * _SESSION_SHARE
 
 
 def hello() -> ApiVersionsRequest:

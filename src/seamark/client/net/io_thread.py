@@ -15,7 +15,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from seamark.errors import MadeBeforeFork, UsageError
 
@@ -29,6 +29,25 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+class IoRunner(Protocol):
+    """What a consumer's facade needs of the thread that does its I/O."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def owner_is_here(self) -> bool: ...
+
+    def check_owner(self, what: str = "client") -> None: ...
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]: ...
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+    async def run_async(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+    def call_soon(self, function: Callable[P, object], *args: P.args, **keywords: P.kwargs) -> None: ...
 
 
 class IoThread:

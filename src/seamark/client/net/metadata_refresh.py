@@ -22,7 +22,8 @@ from seamark.client.errors import (
 )
 from seamark.client.net.client_log import ClientLog
 from seamark.client.net.exchanges import AnyBroker
-from seamark.client.timing import Deadline, now_ms
+from seamark.client.net.surroundings import PROCESS, Surroundings
+from seamark.client.timing import Deadline
 from seamark.errors import ClosedError
 from seamark.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -48,9 +49,11 @@ class Network(AnyBroker, Protocol):
 class MetadataRefresh:
     """The task of one client, started by the first wait or nudge."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, surroundings: Surroundings = PROCESS) -> None:
         self.listeners: list[Callable[[ClusterView], None]] = []
         self._network = network
+        self._surroundings = surroundings
+        self._now_ms = surroundings.now_ms
         self._task: asyncio.Task[None] | None = None
         self._wake: asyncio.Event | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -93,7 +96,7 @@ class MetadataRefresh:
         if error is not None:
             text = f"metadata cannot be requested: {error}"
             self._network.log.say(logging.ERROR, "metadata_failed", text, reason=str(error))
-            self._network.metadata.request_failed(now_ms())
+            self._network.metadata.request_failed(self._now_ms())
             self._tell(error)
 
     async def _run(self) -> None:
@@ -101,7 +104,7 @@ class MetadataRefresh:
         assert self._wake is not None
         while True:
             self._wake.clear()
-            wait_s = max(0.0, (cache.refresh_due_ms() - now_ms()) / 1000)
+            wait_s = max(0.0, (cache.refresh_due_ms() - self._now_ms()) / 1000)
             if wait_s > 0:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), min(wait_s, _LONGEST_SLEEP_S))
@@ -112,21 +115,21 @@ class MetadataRefresh:
         cache = self._network.metadata
         cache.request_sent()
         try:
-            response = await self._ask(Deadline(self._network.config.request_timeout_ms / 1000))
+            response = await self._ask(self._surroundings.deadline(self._network.config.request_timeout_ms / 1000))
         except (AuthenticationFailed, TlsFailed, UnsupportedByBroker) as error:
-            cache.request_failed(now_ms())
+            cache.request_failed(self._now_ms())
             self._tell(error)
         except NetworkError as error:
             # Which address cannot be reached, and since when, is said by the network.
             text = f"metadata could not be refreshed, retrying: {error}"
             self._network.log.say(logging.INFO, "metadata_failed", text, reason=str(error))
-            cache.request_failed(now_ms())
+            cache.request_failed(self._now_ms())
         else:
             if not response.brokers:
                 # A broker that has just started knows no one, not even itself.
-                cache.request_failed(now_ms())
+                cache.request_failed(self._now_ms())
                 return
-            changed = cache.updated(response, now_ms())
+            changed = cache.updated(response, self._now_ms())
             self._network.drop_bootstrap()
             self._tell(None)
             if changed:

@@ -16,7 +16,6 @@ Owned by the I/O loop.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -79,7 +78,7 @@ class NodeConnection:
 
     @property
     def is_backing_off(self) -> bool:
-        return not self.is_ready and time.monotonic() < self._not_before
+        return not self.is_ready and self._recipe.clock() < self._not_before
 
     @property
     def in_flight_count(self) -> int:
@@ -118,7 +117,7 @@ class NodeConnection:
 
     async def _open(self) -> Connection:
         try:
-            wait = self._not_before - time.monotonic()
+            wait = self._not_before - self._recipe.clock()
             if wait > 0:
                 self.progress = "waiting to reconnect"
                 await asyncio.sleep(wait)
@@ -152,7 +151,7 @@ class NodeConnection:
     def _failed(self, error: NetworkError) -> None:
         self.last_error = error
         self._failures += 1
-        self._not_before = time.monotonic() + self._reconnect.wait_ms(self._failures) / 1000
+        self._not_before = self._recipe.clock() + self._reconnect.wait_ms(self._failures) / 1000
 
     def _retire(self) -> None:
         """Let the present connection finish what it has in flight, then close it."""

@@ -1,26 +1,26 @@
 """What people do with a consumer: loops that process at least once or at most once, in the ways books tell them to.
 
-Each loop is ordinary user code over the client's calls, with its errors handled as a user would: a commit that fails
-because the group has moved on is no reason to stop, a stolen identity is. Whatever else a call raises ends the
-application, and the lifetime with it.
+Each loop is ordinary user code over the awaitable consumer, with its errors handled as a user would: a commit that
+fails because the group has moved on is no reason to stop, a stolen identity is. Whatever else a call raises ends the
+application, and the lifetime with it. A program goes on for a moment after it has closed its consumer, which must have
+left nothing behind.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from enum import Enum
+from typing import Any
 
-from seamark.client.consumer.calls import ConsumerCalls
-from seamark.client.core.listener import Listener
-from seamark.client.errors import ClientError, CommitError, MemberFenced, WakeUp
+from seamark.client.errors import ClientError, CommitError, MemberFenced, NoBrokerAvailable, WakeUp
 from seamark.client.records import Offset, Record
-from seamark.client.timing import Deadline
-from seamark.simulation.members.caller import Nested, Program, Work
+from seamark.simulation.members.consumer_process import WatchedConsumer
 from seamark.simulation.world.deliveries import Deliveries, ListenerOrder, Promise
-from seamark.simulation.world.process_clock import ProcessClock
 from seamark.simulation.world.violations import InvariantViolated
+from seamark.simulation.world.virtual_loop import VirtualLoop
 from seamark.topic_partition import TopicPartition
 
 # Long enough for whatever is due to be done.
@@ -61,8 +61,8 @@ class Application:
         group_id: str,
         topics: Sequence[str],
         style: Style,
-        calls: ConsumerCalls,
-        clock: ProcessClock,
+        consumer: WatchedConsumer,
+        loop: VirtualLoop,
         rng: random.Random,
         deliveries: Deliveries,
         *,
@@ -75,10 +75,10 @@ class Application:
     ) -> None:
         self.name = name
         self.group_id = group_id
-        self._wanted: object = re.compile("|".join(topics)) if has_pattern else list(topics)
+        self._wanted: Any = re.compile("|".join(topics)) if has_pattern else list(topics)
         self._style = style
-        self._calls = calls
-        self._clock = clock
+        self._consumer = consumer
+        self._loop = loop
         self._rng = rng
         self._deliveries = deliveries
         self._poll_s = poll_s
@@ -89,90 +89,96 @@ class Application:
         self.order = ListenerOrder(name)
         self.is_leaving = False
         self.is_fenced = False
+        # Whether a commit was woken in place of a poll.
+        self._was_woken = False
+        self.is_closed = False
         self.slow_ms = 0
         self.is_slow = False
         # The next offset to process of each partition that is held, where anything was processed.
         self._done: dict[TopicPartition, int] = {}
 
-    def run(self) -> Program:
-        calls = self._calls
-        listener = Listener(self._on_assigned, self._on_revoked, self._on_lost)
-        yield from calls.subscribe(self._wanted, listener)
+    async def run(self) -> None:
+        consumer = self._consumer
+        await consumer.subscribe(
+            self._wanted, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_lost=self._on_lost
+        )
         while not (self.is_leaving or self.is_fenced):
             try:
                 if self._style.iterates:
-                    yield from self._iterate()
+                    await self._iterate()
                 else:
-                    yield from self._poll()
-            except WakeUp:
+                    await self._poll()
+            except (WakeUp, NoBrokerAvailable):
+                # A broker that could not be reached since the start may be there the next time.
                 continue
             except MemberFenced:
                 self.is_fenced = True
         # One whose identity was taken has nobody to say good-bye to.
-        yield from self._safely(lambda: calls.close(self._deadline(self._close_s), None))
+        await self._safely(consumer.close(self._close_s))
+        self.is_closed = True
+        await self._stay_a_while()
 
-    def _deadline(self, seconds: float) -> Deadline:
-        return Deadline(seconds, self._clock.seconds)
-
-    def _poll(self) -> Program:
-        calls = self._calls
-        records = calls.take_now(self._max_records)
-        if not records:
-            records = yield from calls.poll(self._deadline(self._poll_s), self._max_records)
+    async def _poll(self) -> None:
+        records = await self._consumer.poll(self._poll_s, self._max_records)
         for record in records:
             self.order.given(record.topic_partition, record.offset)
         if records:
-            yield from self._serve(records)
+            await self._serve(records)
 
-    def _iterate(self) -> Program:
-        """What a loop over the consumer does, up to the next time that it asks the fetcher."""
-        calls = self._calls
-        if not calls.show_now(self._max_records):
-            yield from calls.show(self._deadline(self._poll_s), self._max_records)
-        for record in calls.iteration.handing:
+    async def _iterate(self) -> None:
+        async for record in self._consumer:
             self.order.given(record.topic_partition, record.offset)
             if self.is_leaving:
                 # A loop that is left with a record at hand: it is not processed, and must not be committed.
                 return
-            yield from self._process([record])
+            await self._process([record])
             if self._style is Style.EACH:
-                yield from self._commit(None)
-            if self.is_fenced:
+                await self._commit(None)
+            if self.is_fenced or self._was_woken:
                 return
+
+    async def _stay_a_while(self) -> None:
+        """The program goes on without its consumer, which must have left nothing behind."""
+        await asyncio.sleep(_MOMENT_MS / 1000)
+        me = asyncio.current_task()
+        left = [*(each for each in self._loop.pending_tasks if each is not me), *self._loop.armed_timers]
+        if left:
+            raise InvariantViolated(
+                "a consumer that was closed leaves nothing behind", f"{self.name} has {len(left)} left: {left}"
+            )
 
     # -- the batch
 
-    def _serve(self, records: Sequence[Record]) -> Program:
+    async def _serve(self, records: Sequence[Record]) -> None:
         if self._style is Style.BEFORE:
-            is_stored = yield from self._commit(None)
-            if is_stored:
-                yield from self._process(records)
+            if await self._commit(None):
+                await self._process(records)
             return
         half = len(records) // 2 if self._style is Style.HALVES else len(records)
-        yield from self._process(records[:half])
+        await self._process(records[:half])
         if half < len(records):
-            yield from self._commit(self._done)
-            yield from self._process(records[half:])
+            await self._commit(self._done)
+            await self._process(records[half:])
         match self._style:
             case Style.SYNC:
-                yield from self._commit(None)
+                await self._commit(None)
             case Style.HALVES:
-                yield from self._commit(self._done)
+                await self._commit(self._done)
             case Style.ASYNC:
-                yield from self._commit_later()
+                await self._commit_later()
             case _:
                 pass
 
-    def _process(self, records: Sequence[Record]) -> Program:
+    async def _process(self, records: Sequence[Record]) -> None:
         slow_ms, self.slow_ms = self.slow_ms, 0
         self.is_slow = slow_ms > 0
         busy_ms = int(len(records) * self._work_ms * self._rng.random() * 2) + slow_ms
         middle = int(len(records) * self._rng.random())
         if busy_ms:
-            yield Work(busy_ms // 2)
+            await asyncio.sleep(busy_ms // 2 / 1000)
         self._note(records[:middle])
         if busy_ms:
-            yield Work(busy_ms - busy_ms // 2)
+            await asyncio.sleep((busy_ms - busy_ms // 2) / 1000)
         if slow_ms:
             self._check_absence()
         self._note(records[middle:])
@@ -180,9 +186,9 @@ class Application:
 
     def _check_absence(self) -> None:
         """User code took long: a member that stayed away longer than it may must have left by itself."""
-        membership, now_ms = self._calls.core.membership, self._clock.now_ms
+        membership, now_ms = self._consumer.core.membership, self._loop.now_ms
         late_ms = now_ms - membership.poll_interval.until_ms
-        has_stood_still = self._clock.paused_until_ms > now_ms - _MOMENT_MS
+        has_stood_still = self._loop.paused_until_ms > now_ms - _MOMENT_MS
         may_beat = membership.is_heartbeat_enabled and membership.is_coordinator_known
         if late_ms > _MOMENT_MS and may_beat and not has_stood_still:
             raise InvariantViolated(
@@ -198,42 +204,45 @@ class Application:
 
     # -- commits
 
-    def _commit(self, offsets: dict[TopicPartition, int] | None) -> Program:
+    async def _commit(self, offsets: dict[TopicPartition, int] | None) -> bool:
         """Commit and wait; answers whether it is stored."""
-        calls = self._calls
+        consumer = self._consumer
         if offsets is None:
-            consumed = calls.core.consumed_offsets()
+            consumed = consumer.core.consumed_offsets()
             wanted = {partition: each.offset for partition, each in consumed.items()}
             if self._style is Style.EACH:
                 # What was processed includes the record at hand, which only the commit itself counts.
                 wanted = {partition: offset for partition, offset in self._done.items() if partition in consumed}
         else:
             wanted = dict(offsets)
-        given = None if offsets is None else {partition: Offset(offset) for partition, offset in wanted.items()}
-        is_stored = yield from self._safely(lambda: calls.commit(given, self._deadline(self._commit_s)))
+        is_stored = await self._safely(consumer.commit(None if offsets is None else wanted, self._commit_s))
         if is_stored:
             self._deliveries.check_told(self.group_id, self.name, wanted)
         return is_stored
 
-    def _commit_later(self) -> Program:
+    async def _commit_later(self) -> None:
         number = self.order.commit_started()
 
         def callback(offsets: dict[TopicPartition, Offset], error: ClientError | None) -> None:
+            self._check_open("a commit callback")
             self.order.commit_reported(number)
             if error is None:
                 told = {partition: each.offset for partition, each in offsets.items()}
                 self._deliveries.check_told(self.group_id, self.name, told)
 
-        yield from self._safely(lambda: self._calls.commit_async(None, callback))
+        await self._safely(self._consumer.commit_async(None, callback))
 
-    def _safely(self, call: Callable[[], Program]) -> Program:
+    async def _safely(self, call: Awaitable[None]) -> bool:
         """Make a call whose failure a user takes note of and goes on; answers whether it succeeded."""
         try:
-            yield from call()
+            await call
         except MemberFenced:
             self.is_fenced = True
             return False
-        except (CommitError, WakeUp):
+        except WakeUp:
+            self._was_woken = True
+            return False
+        except CommitError:
             return False
         except ClientError as error:
             # What time heals is a user's to try again with the next batch.
@@ -245,22 +254,24 @@ class Application:
     # -- the listener
 
     def _on_assigned(self, partitions: list[TopicPartition]) -> None:
+        self._check_open("on_assigned")
         self.order.assigned(partitions)
 
-    def _on_revoked(self, partitions: list[TopicPartition]) -> Nested | None:
+    async def _on_revoked(self, partitions: list[TopicPartition]) -> None:
+        self._check_open("on_revoked")
         if self._style in (Style.SYNC, Style.ASYNC) and partitions:
-            return Nested(self._commit_revoked(partitions))
-        self._gone(partitions)
-        return None
-
-    def _commit_revoked(self, partitions: list[TopicPartition]) -> Program:
-        yield from self._commit({each: self._done[each] for each in partitions if each in self._done})
+            await self._commit({each: self._done[each] for each in partitions if each in self._done})
         self._gone(partitions)
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        self._check_open("on_lost")
         self._gone(partitions)
 
     def _gone(self, partitions: list[TopicPartition]) -> None:
         self.order.gone(partitions)
         for partition in partitions:
             self._done.pop(partition, None)
+
+    def _check_open(self, what: str) -> None:
+        if self.is_closed:
+            raise InvariantViolated("a consumer that was closed calls nobody", f"{self.name} is called: {what}")

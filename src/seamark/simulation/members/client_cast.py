@@ -7,10 +7,12 @@ are short, so that a lifetime sees many of them pass.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from seamark.assignors import load_assignors
-from seamark.client.core.positions.reset import ResetPolicy
-from seamark.client.core.settings import ConsumerSettings, MembershipSettings
+from seamark.client.config.config import ConsumerConfig
+from seamark.client.consumer.settings import settings_of
+from seamark.client.core.settings import ConsumerSettings
 from seamark.simulation.members.applications import Style
 from seamark.simulation.members.consumer_member import ConsumerHabits
 from seamark.simulation.world.deliveries import Promise
@@ -29,19 +31,17 @@ STRATEGIES = (
 _AT_LEAST_ONCE = (Style.SYNC, Style.HALVES, Style.ASYNC, Style.AUTO, Style.EACH, Style.EACH_AUTO)
 
 
-class Part:
-    """What one member is made of."""
+class Part(NamedTuple):
+    """What one member is made of. ``options`` are the keys of its configuration, ``settings`` what its core reads."""
 
-    __slots__ = ("habits", "name", "settings", "topics")
-
-    def __init__(self, name: str, settings: ConsumerSettings, habits: ConsumerHabits, topics: tuple[str, ...]) -> None:
-        self.name = name
-        self.settings = settings
-        self.habits = habits
-        self.topics = topics
+    name: str
+    options: Mapping[str, Any]
+    settings: ConsumerSettings
+    habits: ConsumerHabits
+    topics: tuple[str, ...]
 
 
-def draw_group(rng: random.Random, scenario: Scenario, group_id: str, promise: Promise) -> list[Part]:
+def draw_group(rng: random.Random, scenario: Scenario, group_id: str, promise: Promise, bootstrap: str) -> list[Part]:
     strategies = [each for each in STRATEGIES if scenario.strategy is None or scenario.strategy in each]
     strategy = list(strategies[int(rng.random() * len(strategies))])
     parts = []
@@ -57,14 +57,11 @@ def draw_group(rng: random.Random, scenario: Scenario, group_id: str, promise: P
         style = _draw_style(rng, promise)
         if len(strategy) > 1 and rng.random() < 0.5:
             strategy.reverse()
-        parts.append(
-            Part(
-                f"{group_id[0]}{number}",
-                _draw_settings(rng, group_id, instance_id, strategy, style, promise),
-                _draw_habits(rng, style),
-                topics,
-            )
-        )
+        habits = _draw_habits(rng, style)
+        name = f"{group_id[0]}{number}"
+        options = _draw_options(rng, group_id, instance_id, strategy, style, promise)
+        options |= {"bootstrap.servers": bootstrap, "client.id": name, "max.poll.records": habits.max_records}
+        parts.append(Part(name, options, settings_of(ConsumerConfig.from_options(options)), habits, topics))
     return parts
 
 
@@ -74,25 +71,27 @@ def _draw_style(rng: random.Random, promise: Promise) -> Style:
     return _AT_LEAST_ONCE[int(rng.random() * len(_AT_LEAST_ONCE))]
 
 
-def _draw_settings(
+def _draw_options(
     rng: random.Random, group_id: str, instance_id: str | None, strategy: list[str], style: Style, promise: Promise
-) -> ConsumerSettings:
+) -> dict[str, Any]:
     # Reading from the end leaves out what came before, which only at-most-once allows.
     policy = "latest" if promise is Promise.AT_MOST_ONCE and rng.random() < 0.3 else "earliest"
-    return ConsumerSettings(
-        membership=MembershipSettings(
-            group_id=group_id,
-            instance_id=instance_id,
-            session_timeout_ms=2500 + int(rng.random() * 2000),
-            heartbeat_interval_ms=900 + int(rng.random() * 700),
-            max_poll_interval_ms=4000 + int(rng.random() * 4000),
-            request_timeout_ms=2000 + int(rng.random() * 3000),
-            auto_commit=style.is_automatic,
-        ),
-        assignors=load_assignors(strategy),
-        reset_policy=ResetPolicy.parse(policy),
-        auto_commit_interval_ms=400 + int(rng.random() * 2000),
-    )
+    return {
+        "group.id": group_id,
+        "group.instance.id": instance_id,
+        "session.timeout.ms": 2500 + int(rng.random() * 2000),
+        "heartbeat.interval.ms": 900 + int(rng.random() * 700),
+        "max.poll.interval.ms": 4000 + int(rng.random() * 4000),
+        "request.timeout.ms": 2000 + int(rng.random() * 3000),
+        "enable.auto.commit": style.is_automatic,
+        "partition.assignment.strategy": list(strategy),
+        "auto.offset.reset": policy,
+        "auto.commit.interval.ms": 400 + int(rng.random() * 2000),
+        "metadata.max.age.ms": 2000 + int(rng.random() * 4000),
+        "socket.connection.setup.timeout.ms": 1000 + int(rng.random() * 3000),
+        "default.api.timeout.ms": 5000 + int(rng.random() ** 2 * 55_000),
+        "connections.max.idle.ms": 4000 + int(rng.random() * 60_000),
+    }
 
 
 def _draw_habits(rng: random.Random, style: Style) -> ConsumerHabits:
@@ -104,5 +103,4 @@ def _draw_habits(rng: random.Random, style: Style) -> ConsumerHabits:
         work_ms=int(rng.random() ** 2 * 30),
         commit_s=1 + rng.random() * 8,
         close_s=1 + rng.random() * 4,
-        metadata_max_age_ms=2000 + int(rng.random() * 4000),
     )

@@ -1,39 +1,38 @@
-"""A member of a simulated group that is the real client: its cores, its calls, and an application that uses them.
+"""A member of a simulated group that is the real client, and an application that uses it.
 
-Implements ``clients.Member``. Each start is a new process with a clock of its own; what is left of an earlier one never
+Implements ``clients.Member``. Each start is a new process with a loop of its own; what is left of an earlier one never
 runs again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
-from seamark.client.cluster_view import Node
-from seamark.client.consumer.calls import ConsumerCalls
 from seamark.client.core.membership.context import MemberState
 from seamark.client.core.settings import ConsumerSettings
 from seamark.simulation.members.applications import Application, Style
-from seamark.simulation.members.caller import Caller
-from seamark.simulation.members.consumer_shell import ConsumerShell
+from seamark.simulation.members.consumer_process import VirtualSurroundings, WatchedConsumer
 from seamark.simulation.members.record_source import RecordSource
 from seamark.simulation.world.deliveries import Belief, Deliveries
 from seamark.simulation.world.event_loop import EventLoop
-from seamark.simulation.world.process_clock import ProcessClock
+from seamark.simulation.world.memory_transport import MemoryTransport, opener
 from seamark.simulation.world.topic_logs import TopicLogs
 from seamark.simulation.world.transcript import Event
+from seamark.simulation.world.violations import InvariantViolated
+from seamark.simulation.world.virtual_loop import VirtualLoop
 from seamark.simulation.world.wire_network import WireNetwork
 from seamark.topic_partition import TopicPartition
 
-if TYPE_CHECKING:
-    from seamark.client.consumer.shell import ConsumerLoop
+_LATEST_WAKE_MS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHabits:
-    """How an application uses its consumer, and what is configured beside the core's settings."""
+    """How an application uses its consumer."""
 
     style: Style
     has_pattern: bool = False
@@ -42,40 +41,29 @@ class ConsumerHabits:
     work_ms: int = 5
     commit_s: float = 8.0
     close_s: float = 5.0
-    metadata_max_age_ms: int = 5000
 
 
 class Process:
     """One run of the program, from its start to its end."""
 
-    def __init__(self, member: ConsumerMember, loop: EventLoop, rng: random.Random, events: list[Event]) -> None:
+    def __init__(self, member: ConsumerMember, calls: EventLoop, rng: random.Random, events: list[Event]) -> None:
         habits = member.habits
-        self.clock = ProcessClock(loop)
-        self.caller = Caller(self.clock, member.on_end)
+        self.transports: list[MemoryTransport] = []
+        connect = opener(member.name, member.wire, rng, self.transports)
+        self.loop = VirtualLoop(calls, connect, member.on_step)  # type: ignore[abstract]
         self._terms: dict[TopicPartition, int] = {}
         self._member = member
-        self.shell = ConsumerShell(
-            member.name,
-            member.settings,
-            self.clock,
-            rng,
-            events,
-            member.wire,
-            RecordSource(self.clock, rng, member.logs, self._on_start),
-            member.bootstrap,
-            metadata_max_age_ms=habits.metadata_max_age_ms,
-            on_change=self.caller.look_again,
-            on_event=member.on_event,
-        )
-        # The calls need of a loop what the shell has.
-        calls = ConsumerCalls(cast("ConsumerLoop", self.shell))
+        source = RecordSource(self.loop, rng, member.logs, self._on_start)
+        surroundings = VirtualSurroundings(member.name, self.loop, calls, rng, events)
+        self.consumer = WatchedConsumer(member.options, lambda *_: source, surroundings)
+        self.membership = self.consumer.core.membership
         self.application = Application(
             member.name,
             member.group_id,
             member.topics,
             habits.style,
-            calls,
-            self.clock,
+            self.consumer,
+            self.loop,
             rng,
             member.deliveries,
             has_pattern=habits.has_pattern,
@@ -86,23 +74,42 @@ class Process:
             close_s=habits.close_s,
         )
 
+    def begin(self) -> None:
+        self.loop.create_task(self.application.run()).add_done_callback(self._ended)
+
+    def wake(self) -> None:
+        if not self.application.is_closed:
+            self.loop.enter(self.consumer.wakeup)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = task.exception()
+        if error is None and self.open:
+            error = InvariantViolated(
+                "a consumer that was closed leaves nothing behind",
+                f"{self._member.name} has connections to nodes {[each.connection.node for each in self.open]}",
+            )
+        self._member.on_end(error)
+
     def _on_start(self, partition: TopicPartition, offset: int, term: int) -> None:
         """Only the first position of an assignment is the committed one; later ones are the caller's own."""
         if self._terms.get(partition) != term:
             self._terms[partition] = term
             member = self._member
-            membership = self.shell.core.membership
-            generation = membership.generation
+            generation = self.consumer.core.membership.generation
             if not member.is_let_in(generation.member_id, generation.generation_id):
                 # The group has gone on without it, and it does not know yet; nothing it commits is taken.
                 return
             end = member.logs.partitions[partition].end
             member.deliveries.check_start(member.group_id, member.name, partition, offset, end)
 
+    @property
+    def open(self) -> list[MemoryTransport]:
+        return [each for each in self.transports if each.connection.is_open]
+
     def end(self) -> None:
-        self.clock.end()
-        self.caller.end()
-        self.shell.links.close()
+        self.loop.end()
+        for transport in self.open:
+            transport.connection.is_open = False
 
 
 class ConsumerMember:
@@ -111,6 +118,7 @@ class ConsumerMember:
     def __init__(
         self,
         name: str,
+        options: Mapping[str, Any],
         settings: ConsumerSettings,
         habits: ConsumerHabits,
         topics: tuple[str, ...],
@@ -120,10 +128,10 @@ class ConsumerMember:
         wire: WireNetwork,
         logs: TopicLogs,
         deliveries: Deliveries,
-        bootstrap: list[Node],
         is_let_in: Callable[[str, str, int], bool],
     ) -> None:
         self.name = name
+        self.options = options
         self.settings = settings
         self.habits = habits
         self.group_id = settings.membership.group_id
@@ -135,7 +143,6 @@ class ConsumerMember:
         self.wire = wire
         self.logs = logs
         self.deliveries = deliveries
-        self.bootstrap = bootstrap
         self._is_let_in = is_let_in
         self._process: Process | None = None
         self._starts_again = False
@@ -151,12 +158,13 @@ class ConsumerMember:
     @property
     def is_settled(self) -> bool:
         process = self._process
-        if process is None or process.clock.paused_until_ms > self._loop.now_ms or process.application.is_slow:
+        if process is None or process.loop.paused_until_ms > self._loop.now_ms or process.application.is_slow:
             return False
-        if not all(map(self.wire.flows, process.shell.links.to_coordinators)):
+        to_coordinators = [each.connection for each in process.open if each.carries_group]
+        if not to_coordinators or not all(map(self.wire.flows, to_coordinators)):
             # It does not know yet that it talks to nobody.
             return False
-        core = process.shell.core
+        core = process.consumer.core
         membership = core.membership
         return membership.is_settled and membership.is_coordinator_known and not core.positions.is_missing()
 
@@ -166,17 +174,17 @@ class ConsumerMember:
 
     @property
     def member_id(self) -> str:
-        return "" if self._process is None else self._process.shell.core.membership.generation.member_id
+        return "" if self._process is None else self._process.consumer.core.membership.generation.member_id
 
     @property
     def generation(self) -> int:
-        return -1 if self._process is None else self._process.shell.core.membership.generation.generation_id
+        return -1 if self._process is None else self._process.consumer.core.membership.generation.generation_id
 
     @property
     def owned(self) -> list[tuple[str, int]]:
         if self._process is None:
             return []
-        return [(topic, number) for topic, number in self._process.shell.core.membership.owned]
+        return [(topic, number) for topic, number in self._process.consumer.core.membership.owned]
 
     # -- what a lifetime does to it
 
@@ -188,7 +196,7 @@ class ConsumerMember:
             self._starts_again = self.is_leaving
             return
         process = self._process = Process(self, self._loop, self._rng, self._events)
-        process.caller.begin(process.application.run())
+        process.loop.enter(process.begin)
 
     def crash(self) -> None:
         process, self._process = self._process, None
@@ -201,11 +209,12 @@ class ConsumerMember:
         process = self._process
         if process is not None:
             process.application.is_leaving = True
-            process.clock.run(process.shell.wake)
+            # A loop that sees it by itself ends in the middle of its records; one that waits is woken.
+            self._loop.call_later(int(self._rng.random() ** 2 * _LATEST_WAKE_MS), process.wake)
 
     def pause(self, duration_ms: int) -> None:
         if self._process is not None:
-            self._process.clock.pause(duration_ms)
+            self._process.loop.pause(duration_ms)
 
     def slow_down(self, duration_ms: int) -> bool:
         """Let user code take so long with its next batch; heartbeats go on."""
@@ -215,10 +224,10 @@ class ConsumerMember:
         return True
 
     def disconnect(self) -> bool:
-        connections = [] if self._process is None else self._process.shell.links.open
-        if not connections:
+        transports = [] if self._process is None else self._process.open
+        if not transports:
             return False
-        self.wire.break_connection(connections[int(self._rng.random() * len(connections))])
+        self.wire.break_connection(transports[int(self._rng.random() * len(transports))].connection)
         return True
 
     def fall_silent(self) -> None:
@@ -231,14 +240,15 @@ class ConsumerMember:
 
     # -- what the process tells
 
-    def on_event(self) -> None:
-        """After everything that happens to the core: what does the member hold for true?"""
+    def on_step(self) -> None:
+        """After everything that happens in the process: what does the member hold for true?"""
         process = self._process
         if process is None:
             return
-        membership = process.shell.core.membership
+        membership = process.membership
         if membership.state is not MemberState.STABLE:
-            self._believe(None)
+            if self._belief is not None:
+                self._believe(None)
             return
         generation, belief = membership.generation.generation_id, self._belief
         owned = membership.owned

@@ -13,8 +13,8 @@ from typing import NoReturn
 from seamark.client.core.assignment_state import Position
 from seamark.client.core.fetch_port import Moved, Taken, TakenColumns
 from seamark.client.records import Record
-from seamark.simulation.world.process_clock import ProcessClock
 from seamark.simulation.world.topic_logs import PartitionRecords, TopicLogs
+from seamark.simulation.world.virtual_loop import VirtualLoop
 from seamark.topic_partition import TopicPartition
 
 _AHEAD = 12
@@ -35,12 +35,12 @@ class Flow:
 class RecordSource:
     def __init__(
         self,
-        clock: ProcessClock,
+        loop: VirtualLoop,
         rng: random.Random,
         logs: TopicLogs,
         on_start: Callable[[TopicPartition, int, int], None],
     ) -> None:
-        self._clock = clock
+        self._loop = loop
         self._rng = rng
         self._logs = logs
         self._on_start = on_start
@@ -59,14 +59,15 @@ class RecordSource:
             self._flows.pop(partition, None)
 
     def _fetch_later(self, partition: TopicPartition, flow: Flow) -> None:
-        self._clock.call_later(1 + int(self._rng.random() * 15), self._fetch, partition, flow)
+        if self._flows.get(partition) is flow:
+            self._loop.call_later((1 + int(self._rng.random() * 15)) / 1000, self._fetch, partition, flow)
 
     def _fetch(self, partition: TopicPartition, flow: Flow) -> None:
         if self._flows.get(partition) is not flow:
             return
         end = flow.records.end
         if end == flow.next_offset:
-            flow.records.readers.append(lambda: self._clock.run(self._fetch_later, partition, flow))
+            flow.records.readers.append(lambda: self._loop.enter(self._fetch_later, partition, flow))
             return
         flow.fetched_until = min(end, flow.next_offset + _AHEAD)
         self._arrived()

@@ -106,6 +106,31 @@ class ClientFaults(Faults):
     def _load_fast(self) -> None:
         self._broker.load_ms = 400
 
+    # -- connections
+
+    @property
+    def injected(self) -> int:
+        return super().injected + min(self._wire.torn, 1) + min(self._wire.refused, 1)
+
+    def _torn_frames(self) -> None:
+        """Streams end or hesitate in the middle of an answer, or end in front of it."""
+        self._wire.tear_chance = 0.02 + self._rng.random() * 0.15
+        self._for_a_while(self._calm_network)
+
+    def _refused_connections(self) -> None:
+        """Nodes refuse connections or take long to accept one; some connections are lost, and somebody starts anew."""
+        self._wire.refuse_chance = 0.2 + self._rng.random() * 0.5
+        for member in self._consumers:
+            member.disconnect()
+        newcomer = self._consumers[int(self._rng.random() * len(self._consumers))]
+        newcomer.crash()
+        self._loop.call_later(int(self._rng.random() * 300), self._start, newcomer)
+        self._for_a_while(self._calm_network)
+
+    def _calm_network(self) -> None:
+        super()._calm_network()
+        self._wire.tear_chance = self._wire.refuse_chance = 0.0
+
     # -- clients
 
     def _duplicate(self) -> None:

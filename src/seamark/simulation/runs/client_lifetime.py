@@ -1,16 +1,15 @@
-"""One lifetime of groups made of real clients: the client's cores over the wire against the coordinator's cores.
+"""One lifetime of groups made of real clients: the client as it ships, over the wire, against the coordinator's cores.
 
 The coordinator process, its disk and its invariants are those of every lifetime. In front of it stand the nodes of a
 cluster, which clients find and lose. A time of faults, with records coming in all the time, is followed by a quiet
 one: every group must become stable with its living members, own every partition once, process and commit every record,
-and then stay as it is for longer than a session.
+and then stay as it is for longer than a session. At last all consumers are closed.
 """
 
 from __future__ import annotations
 
 import random
 
-from seamark.client.cluster_view import Node
 from seamark.coordinator import Settings
 from seamark.simulation.broker.broker import SimulatedBroker
 from seamark.simulation.broker.invariants import Invariants
@@ -42,9 +41,11 @@ TOPICS = {"orders": 3, "audit": 2}
 _NODES = 3
 _PATIENCE_MS = 120_000
 _LOOK_EVERY_MS = 500
+# More than a batch, a commit and a close may take.
+_LONGEST_CLOSE_MS = 20_000
 _MANY_MEMBERS = 1000
 # Several times what the longest takes.
-_MOST_STEPS = 30_000
+_MOST_STEPS = 40_000
 
 
 class ClientLifetime:
@@ -133,7 +134,7 @@ class ClientLifetime:
 
     def _draw_cast(self) -> None:
         rng = self._rng
-        bootstrap = [Node(node, host_of(node), PORT) for node in range(_NODES)]
+        bootstrap = ",".join(f"{host_of(node)}:{PORT}" for node in range(_NODES))
         for group_id in self._groups:
             promise = self.scenario.promise
             if promise is None:
@@ -141,10 +142,11 @@ class ClientLifetime:
                 is_safe = "duplicate" not in self.scenario.faults
                 promise = "at most once" if is_safe and rng.random() < 0.4 else "at least once"
             self.deliveries.add_group(group_id, Promise(promise))
-            for part in draw_group(rng, self.scenario, group_id, Promise(promise)):
+            for part in draw_group(rng, self.scenario, group_id, Promise(promise), bootstrap):
                 self.members.append(
                     ConsumerMember(
                         part.name,
+                        part.options,
                         part.settings,
                         part.habits,
                         part.topics,
@@ -154,7 +156,6 @@ class ClientLifetime:
                         self._network,
                         self.logs,
                         self.deliveries,
-                        bootstrap,
                         self._is_let_in,
                     )
                 )
@@ -313,7 +314,22 @@ class ClientLifetime:
         if reason is not None:
             raise InvariantViolated("a group without faults stays unchanged", reason)
 
+    def _close_all(self) -> None:
+        """Whoever is left closes its consumer, in the middle of its work, in its time, and leaves nothing behind."""
+        rng = self._rng
+        for records in self.logs.partitions.values():
+            records.append(1 + int(rng.random() * 8))
+        for member in self.members:
+            self._loop.call_later(int(rng.random() * 300), member.leave)
+        self._loop.run_until(self._loop.now_ms + 300)
+        deadline_ms = self._loop.now_ms + _LONGEST_CLOSE_MS
+        while running := [each.name for each in self.members if each.is_running]:
+            if self._loop.now_ms > deadline_ms:
+                raise InvariantViolated("a consumer is closed in its time", f"{running} are not")
+            self._loop.run_until(self._loop.now_ms + 100)
+
     def _end(self) -> None:
+        self._close_all()
         for member in self.members:
             member.fall_silent()
         for _ in range(20):

@@ -47,6 +47,8 @@ EVERYTHING_AROUND_CLIENTS: Mapping[str, int] = {
     "disconnect": 2,
     "drop": 2,
     "delay": 2,
+    "torn_frames": 2,
+    "refused_connections": 1,
     "slow_disk": 1,
     "disk_full": 1,
     "io_error": 1,
@@ -177,7 +179,15 @@ _ALL = (
     Scenario(
         "clients-bad-network",
         "real clients behind late, lost and broken connections",
-        {"drop": 4, "delay": 3, "disconnect": 4, "node_crash": 1, "churn": 2},
+        {
+            "drop": 4,
+            "delay": 3,
+            "disconnect": 4,
+            "torn_frames": 4,
+            "refused_connections": 3,
+            "node_crash": 1,
+            "churn": 2,
+        },
         has_real_clients=True,
     ),
     Scenario(

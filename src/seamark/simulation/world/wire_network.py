@@ -1,6 +1,6 @@
 """The network of real clients: frames of Kafka's protocol between consumers and the nodes of a cluster.
 
-What travels is bytes, written and read by ``seamark.wire`` at both ends, so that what a client's core says is what the
+What travels is bytes, written and read by ``seamark.wire`` at both ends, so that what a client says is what the
 coordinator hears, in every version. Chances, delays and breaks are those of ``Network``. A node that stops takes its
 connections with it; most clients learn of it at once, the others wait for answers in vain.
 """
@@ -23,6 +23,8 @@ from seamark.wire.schema.schema import Message
 # Stands in a request until its frame is read; never handed to a coordinator.
 _UNREAD: Command = Heartbeat("", "", -1)
 _LENGTH_BYTES = 4
+# Longer than clients wait for a connection.
+_SLOWEST_CONNECT_S = 15.0
 
 
 class FramePeer(Peer, Protocol):
@@ -55,6 +57,12 @@ class WireNetwork(Network):
         super().__init__(loop, rng, events, deliver)
         # Long enough to come after a rebalance; not so long that a lifetime has to wait for it.
         self.copy_late_ms = 6000
+        # Per frame: the chance that its stream ends or hesitates in the middle of it. Per attempt to connect: that it
+        # is refused, or leads nowhere for long.
+        self.tear_chance = 0.0
+        self.torn = 0
+        self.refuse_chance = 0.0
+        self.refused = 0
         self.up: set[int] = set()
         self.lives: dict[int, int] = {}
 
@@ -78,11 +86,21 @@ class WireNetwork(Network):
         """Return a connection, or None when nobody listens there."""
         if node not in self.up:
             return None
+        if self.refuse_chance and self._rng.random() < self.refuse_chance:
+            self.refused += 1
+            return None
         connection = self.connect(peer)
         if connection is not None:
             connection.node = node
             connection.node_life = self.lives[node]
         return connection
+
+    def connect_s(self) -> float:
+        """How long it takes until a node accepts a connection or refuses it."""
+        if self.refuse_chance and self._rng.random() < self.refuse_chance:
+            self.refused += 1
+            return self._rng.random() * _SLOWEST_CONNECT_S
+        return self._delay() / 1000
 
     def is_served(self, connection: Connection) -> bool:
         return (
