@@ -8,7 +8,7 @@ import time
 import pytest
 
 from seamark.errors import ConfigError, UsageError
-from seamark.parallel import AsyncParallelConsumer, Batch, Commit, ConsumerStopped, Retry, Stop
+from seamark.parallel import AsyncParallelConsumer, Batch, Commit, ConsumerStopped, DeadLetter, Retry, Skip, Stop
 from seamark.parallel.observe.health import HealthServer
 from seamark.parallel.observe.progress import Progress
 from seamark.parallel.observe.status import State
@@ -79,6 +79,31 @@ def test_batches_deserializers_and_context_variables_are_the_callers(topic):
         return seen
 
     assert sorted(asyncio.run(main())) == sorted((str(number), "acme") for number in range(20))
+
+
+def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next(topic):
+    topic.write(numbers(12))
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+
+    async def main():
+        seen = []
+        tenant.set("acme")
+
+        async def handle(record):
+            before = tenant.get()
+            tenant.set(record.value)
+            await asyncio.sleep(0)
+            # Also what it starts sees what it has set.
+            seen.append((before, tenant.get() == record.value == await asyncio.create_task(ask())))
+
+        async def ask():
+            return tenant.get()
+
+        async with make(topic, handle, concurrency=1) as consumer:
+            assert await consumer.wait_until(lambda: len(seen) == 12, WAIT_S)
+        return seen, tenant.get()
+
+    assert asyncio.run(main()) == ([("acme", True)] * 12, "acme")
 
 
 def test_the_rest_of_the_program_goes_on_beside_handlers_that_never_wait(topic):
@@ -243,6 +268,85 @@ def test_an_interrupted_program_drains_before_its_loop_ends(topic):
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
     assert topic.committed() == 3 == len(ended)
+
+
+def run_on(kind, main):
+    if kind == "uvloop":
+        uvloop = pytest.importorskip("uvloop")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)
+    return asyncio.run(main)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("then", [Skip(max_ratio=None), DeadLetter(max_ratio=None), Stop()])
+def test_a_block_in_a_task_of_its_own_drains_when_the_program_ends_and_cancels_all_tasks(topic, kind, then):
+    topic.write(numbers(40))
+    begun, ended, summaries = [], [], []
+
+    async def handle(record):
+        begun.append(int(record.value))
+        # Until the end of the program has reached the consumer, however long that takes.
+        while (await consumer.status()).state is not State.STOPPING:
+            await asyncio.sleep(0.005)
+        ended.append(int(record.value))
+
+    consumer = make(topic, handle, concurrency=4, retry=Retry(attempts=1), then=then)
+
+    async def service():
+        try:
+            async with consumer:
+                await consumer.wait()
+        finally:
+            summaries.append(consumer._summary)
+
+    async def main():
+        service.task = asyncio.create_task(service())
+        async with asyncio.timeout(WAIT_S):
+            while len(begun) < 4:
+                await asyncio.sleep(0.005)
+
+    run_on(kind, main())
+    assert sorted(ended) == sorted(begun)
+    assert topic.committed() == len(ended) < 40
+    assert summaries[0].reason is None
+    assert summaries[0].tally["failed"] == 0
+
+
+@pytest.mark.parametrize("then", [Skip(max_ratio=None), Stop()])
+def test_a_handler_whose_own_tasks_are_cancelled_with_the_program_has_not_failed(topic, then):
+    topic.write(numbers(3))
+    begun, statuses = [], []
+
+    async def work_of_its_own():
+        await asyncio.sleep(WAIT_S)
+
+    async def handle(record):
+        begun.append(record.offset)
+        if len(begun) <= 3:
+            await asyncio.create_task(work_of_its_own())
+        else:
+            await asyncio.Event().wait()
+
+    async def service():
+        consumer = make(topic, handle, retry=Retry(attempts=1), then=then, drain=0.2)
+        try:
+            async with consumer:
+                # So that the consumer hears of the end after its handlers.
+                await asyncio.gather(consumer.wait())
+        finally:
+            statuses.append(await consumer.status())
+
+    async def main():
+        service.task = asyncio.create_task(service())
+        async with asyncio.timeout(WAIT_S):
+            while len(begun) < 3:
+                await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+    assert statuses[0].state is State.STOPPED
+    assert statuses[0].tally["failed"] == 0
+    assert topic.committed() in (None, 0)
 
 
 def test_a_worker_that_is_cancelled_fails_its_call_and_another_goes_on(topic):

@@ -2,8 +2,11 @@
 
 So handlers may use what is bound to that loop: connection pools, sessions, locks, queues. Handlers see the context
 variables that were set when the pool was made. The loop is not ours: a worker makes room for other tasks after every
-call, and one that is cancelled, as all tasks are when a program ends, ends with the call at hand, which has failed; the
-next calls get another worker.
+call, and one that is cancelled ends with the call at hand, which has failed; the next calls get another worker.
+
+When a program ends, ``asyncio.run`` cancels all tasks that ``asyncio.all_tasks`` knows of. Workers are not among them:
+only the task that uses the pool may end them, after it has drained them. What a handler waits for is cancelled all the
+same if it is another task, so a call that is cancelled together with that user has not failed: it was interrupted.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class CallerLoopPool(LoopWorkers):
         """On the loop's own thread."""
         super().__init__(handler, argument, mailbox, concurrency, ahead, loop)
         self._context: Context = copy_context()
+        self._user = asyncio.current_task()
         self._has_no_tasks = threading.Event()
 
     def close(self, timeout: float) -> None:
@@ -54,6 +58,7 @@ class CallerLoopPool(LoopWorkers):
     def _new_task(self) -> asyncio.Task[None]:
         task = self._loop.create_task(self._work(), name="seamark-handler", context=self._context.copy())
         task.add_done_callback(self._task_ended)
+        asyncio._unregister_task(task)
         return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:

@@ -74,6 +74,8 @@ class Mailbox:
     def __init__(self) -> None:
         self.succeeded: deque[StartCall] = deque()
         self.failed: deque[tuple[StartCall, BaseException]] = deque()
+        # Calls on a loop that raised CancelledError, and whether the task that uses the pool was cancelled with them.
+        self.cancelled: deque[tuple[StartCall, BaseException, bool]] = deque()
         # Run by the owner, between events.
         self.commands: deque[Command] = deque()
         self.is_waiting = False
@@ -82,7 +84,7 @@ class Mailbox:
         self._wake: Callable[[], Any] = self._wake_here
 
     def __bool__(self) -> bool:
-        return bool(self.succeeded or self.failed or self.commands)
+        return bool(self.succeeded or self.failed or self.cancelled or self.commands)
 
     def notify(self) -> None:
         """For any thread: something is here."""

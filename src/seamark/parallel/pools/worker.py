@@ -22,6 +22,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import MutableSequence, Sequence
+from contextvars import copy_context
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -203,7 +204,8 @@ class _Runner:
                 given = rows
             else:
                 given = self._argument.of_records([record_class(*row) for row in rows])
-            check_answer(self._handler(given))
+            # What a handler sets in its context is not for the next call.
+            check_answer(copy_context().run(self._handler, given))
         except BaseException as error:  # noqa: BLE001 - also SystemExit: its records are not done, the process goes on
             failure = error
         if os.getpid() != self._pid:

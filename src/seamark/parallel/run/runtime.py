@@ -191,15 +191,27 @@ class Runtime:
         if mailbox.succeeded:
             self._perform(engine.succeeded_all(mailbox.take_succeeded(), self.clock()))
         while mailbox.failed:
-            call, error = mailbox.failed.popleft()
-            self.last_error = f"{type(error).__name__}: {error}"
-            now = self.clock()
-            actions = engine.failed(call, error, now)
-            assert engine.last_failure is not None
-            self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
-            self._perform(actions)
+            self._failed(*mailbox.failed.popleft())
+        while mailbox.cancelled:
+            self._cancelled(*mailbox.cancelled.popleft())
         while mailbox.commands:
             self._perform(mailbox.commands.popleft()(self.clock()))
+
+    def _failed(self, call: StartCall, error: BaseException) -> None:
+        engine, now = self.engine, self.clock()
+        self.last_error = f"{type(error).__name__}: {error}"
+        actions = engine.failed(call, error, now)
+        assert engine.last_failure is not None
+        self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
+        self._perform(actions)
+
+    def _cancelled(self, call: StartCall, error: BaseException, is_interrupted: bool) -> None:
+        """Where all of it ends, what the handler waited for ends too: its records are not done, but have not failed."""
+        # At most once, they must not run a second time.
+        if self.settings.delivery != "at_most_once" and (is_interrupted or self.engine.is_stopping):
+            self._perform(self.engine.withdrawn([call], self.clock()))
+        else:
+            self._failed(call, error)
 
     def on_assigned(self, committed: Mapping[TopicPartition, Committed]) -> None:
         self._perform(self.engine.assigned(committed, self.clock()))
