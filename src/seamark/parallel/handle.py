@@ -18,7 +18,7 @@ from seamark.parallel.adapters import check_config, open_port, read_deserializer
 from seamark.parallel.core.work import Action, StopReason
 from seamark.parallel.observe.status import State, Status, Summary
 from seamark.parallel.pools.call import Argument, Handler, UnreadableRecord
-from seamark.parallel.pools.pool import Mailbox, Pool, calls_ahead
+from seamark.parallel.pools.pool import Command, Mailbox, Pool, calls_ahead
 from seamark.parallel.pools.whereabouts import Home, is_handler_process
 from seamark.parallel.run import at_exit
 from seamark.parallel.run.process import relaxed_gc
@@ -44,6 +44,14 @@ _NO_CONSUMER_HERE = (
 WAITS_FOR_ITSELF = (
     "wait() was called by a handler or by on_commit, and the consumer does not end before they return; return, or call "
     "stop() to end it"
+)
+WAITS_FOR_OWNER = (
+    "wait_until() was called by on_commit, and the consumer does nothing before on_commit returns; look at the "
+    "condition there, or wait in another thread"
+)
+_IN_THE_MIDDLE = (
+    "skip() and dead_letter() were called in the middle of the consumer's own work, by a handler of a signal or of log "
+    "lines in its thread; call them from another thread"
 )
 
 
@@ -257,6 +265,11 @@ class ConsumerHandle(ABC):
             known.set_result(self._last_status or Status(self._state, self._group))
             return known
 
+        if self._is_owner() and not runtime.is_calling_back:
+            known = Future()
+            known.set_result(self._older_status())
+            return known
+
         def answer(_now: float) -> Status:
             state = State.STOPPING if runtime.engine.is_stopping else self._state
             self._known_status = self._last_status or status_of(runtime, state, self._group)
@@ -288,8 +301,20 @@ class ConsumerHandle(ABC):
             raise UsageError(f"the parallel consumer is not running, it is {self._state.value}")
         return self._runtime
 
-    @staticmethod
-    def _order(runtime: Runtime, order: Callable[[float], list[Action]]) -> Future[None]:
+    def _is_owner(self) -> bool:
+        """Whether the owner's own thread asks: in a callback, or in a handler of signals or of log lines."""
+        return threading.get_ident() == self._owner and not self._ended.is_set()
+
+    def _tell(self, runtime: Runtime, command: Command) -> None:
+        """Have the owner do this, at once if it is the owner that asks."""
+        if not self._is_owner():
+            runtime.mailbox.tell(command)
+        elif runtime.is_calling_back:
+            runtime.do_in_callback(command)
+        else:
+            raise UsageError(_IN_THE_MIDDLE)
+
+    def _order(self, runtime: Runtime, order: Callable[[float], list[Action]]) -> Future[None]:
         """Have the owner do something that gives actions; what it raises is for who gave the order."""
         answer: Future[None] = Future()
 
@@ -302,11 +327,10 @@ class ConsumerHandle(ABC):
             answer.set_result(None)
             return actions
 
-        runtime.mailbox.tell(carry_out)
+        self._tell(runtime, carry_out)
         return answer
 
-    @staticmethod
-    def _ask(runtime: Runtime, question: Callable[[float], T]) -> Future[T]:
+    def _ask(self, runtime: Runtime, question: Callable[[float], T]) -> Future[T]:
         answer: Future[T] = Future()
 
         def carry_out(now: float) -> list[Action]:
@@ -316,7 +340,7 @@ class ConsumerHandle(ABC):
                 answer.set_exception(error)
             return []
 
-        runtime.mailbox.tell(carry_out)
+        self._tell(runtime, carry_out)
         return answer
 
 

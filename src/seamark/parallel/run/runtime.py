@@ -27,7 +27,7 @@ from seamark.parallel.core.work import (
     StopReason,
     WriteDeadLetter,
 )
-from seamark.parallel.pools.pool import Mailbox, Pool
+from seamark.parallel.pools.pool import Command, Mailbox, Pool
 from seamark.parallel.run.failure_log import FailureLog
 from seamark.parallel.run.report import StallLog
 from seamark.parallel.run.trouble_log import TroubleLog
@@ -213,6 +213,15 @@ class Runtime:
         else:
             self._failed(call, error)
 
+    @property
+    def is_calling_back(self) -> bool:
+        """Whether the owner is in ``on_commit``: between two events, so that it can do something else there."""
+        return self._commit_observer.is_calling_back
+
+    def do_in_callback(self, command: Command) -> None:
+        """By the owner, which cannot wait for itself. What follows is done with what follows from the commit."""
+        self._actions.extend(command(self.clock()))
+
     def on_assigned(self, committed: Mapping[TopicPartition, Committed]) -> None:
         self._perform(self.engine.assigned(committed, self.clock()))
 
@@ -338,6 +347,7 @@ class CommitObserver:
 
     def __init__(self, on_commit: OnCommit | None) -> None:
         self._on_commit = on_commit
+        self.is_calling_back = False
         self._refusals = TroubleLog("Commits are accepted again")
         self.last_seconds = 0.0
 
@@ -365,7 +375,10 @@ class CommitObserver:
     def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:
         if self._on_commit is None:
             return
+        self.is_calling_back = True
         try:
             self._on_commit(committed, error)
         except Exception:  # noqa: BLE001 - user code: a callback that fails must not stop commits
             _log.exception("The on_commit callback failed.")
+        finally:
+            self.is_calling_back = False
