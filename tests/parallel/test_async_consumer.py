@@ -516,7 +516,64 @@ def test_a_loop_that_ended_under_the_consumer_is_a_failure_and_not_a_hang(topic)
     while consumer.blocking_status().state is not State.FAILED:
         assert time.monotonic() < end, "not in time"
         time.sleep(0.01)
-    assert "Event loop is closed" in consumer.blocking_status().reason
+    reason = consumer.blocking_status().reason
+    assert reason.startswith("the event loop of its handlers was closed while the consumer ran: leave the async with")
+    # On a loop that lives, its end is told all the same.
+    with pytest.raises(ConsumerStopped, match="was closed while the consumer ran"):
+        asyncio.run(asyncio.wait_for(consumer.stop(), WAIT_S))
+
+
+def test_a_consumer_whose_loop_is_closed_is_stopped_on_another_without_waiting_for_handlers(topic):
+    topic.write(numbers(1))
+    loop, begun = asyncio.new_event_loop(), []
+
+    async def handle(record):
+        begun.append(record)
+        await asyncio.Event().wait()
+
+    async def enter():
+        consumer = make(topic, handle, drain=3_600.0)
+        await consumer.__aenter__()
+        assert await consumer.wait_until(lambda: begun, WAIT_S)
+        return consumer
+
+    consumer = loop.run_until_complete(enter())
+    loop.close()
+    summary = asyncio.run(asyncio.wait_for(consumer.stop(), WAIT_S))
+    assert (summary.tally["done"], summary.unfinished) == (0, 1)
+
+
+def test_the_end_is_waited_for_and_asked_for_on_any_loop(topic):
+    topic.write(numbers(5))
+    seen, is_up = [], threading.Event()
+
+    async def handle(record):
+        seen.append(record.value)
+
+    consumer = make(topic, handle)
+    told = []
+
+    async def service():
+        async with consumer:
+            is_up.set()
+            told.append(await consumer.wait())
+
+    async def stop_elsewhere():
+        assert await consumer.wait(0.01) is None
+        assert await consumer.wait_until(lambda: len(seen) == 5, WAIT_S)
+        waiting = asyncio.create_task(consumer.wait())
+        await asyncio.sleep(0)
+        return await consumer.stop(), await waiting
+
+    thread = threading.Thread(target=asyncio.run, args=(service(),), daemon=True)
+    thread.start()
+    assert is_up.wait(WAIT_S)
+    stopped, waited = asyncio.run(asyncio.wait_for(stop_elsewhere(), WAIT_S))
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert stopped is waited is told[0]
+    assert stopped.tally["done"] == 5
+    assert asyncio.run(consumer.wait()) is stopped
 
 
 def test_what_cannot_be_is_refused_when_it_is_made(topic):

@@ -14,14 +14,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Sequence
 from contextvars import Context, copy_context
 
+from seamark.parallel.core.work import StartCall
 from seamark.parallel.pools.call import Argument, Handler
 from seamark.parallel.pools.loop import LoopWorkers
-from seamark.parallel.pools.pool import Mailbox
+from seamark.parallel.pools.pool import CannotRunHandlers, Mailbox
 
 # How long handlers that are cancelled at the end may take to clean up, before their records are let go.
 _CLEAN_UP_S = 1.0
+_LOOP_CLOSED = (
+    "the event loop of its handlers was closed while the consumer ran: leave the async with block before the loop ends"
+)
 
 
 class CallerLoopPool(LoopWorkers):
@@ -42,6 +47,14 @@ class CallerLoopPool(LoopWorkers):
         self._context: Context = copy_context()
         self._user = asyncio.current_task()
         self._has_no_tasks = threading.Event()
+
+    def start(self, calls: Sequence[StartCall]) -> None:
+        try:
+            super().start(calls)
+        except RuntimeError as error:
+            if not self._loop.is_closed():
+                raise
+            raise CannotRunHandlers(_LOOP_CLOSED) from error
 
     def close(self, timeout: float) -> None:
         """By the owner, which waits for workers to end; not if the loop is closed, and nothing of it runs any more."""
@@ -71,6 +84,8 @@ class CallerLoopPool(LoopWorkers):
     def _end(self) -> None:
         for task in self._tasks:
             task.cancel()
+            # What does not end by that is not ours any more: the program cancels it again at its own end.
+            asyncio._register_task(task)
         self._tell_if_empty()
 
     def _tell_if_empty(self) -> None:

@@ -18,11 +18,16 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
+from seamark.errors import SeamarkError
 from seamark.parallel.core.work import Action, InFlightRecord, StartCall
 from seamark.parallel.settings import Settings
 
 # Calls can be withdrawn as long as they are not begun, so many of them do no harm.
 _MOST_AHEAD = {"threads": 128, "loop": 1_024}
+
+
+class CannotRunHandlers(SeamarkError):
+    """A pool cannot run any more calls; the text says why and what to do."""
 
 
 class Pool(Protocol):

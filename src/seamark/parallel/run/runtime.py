@@ -27,7 +27,7 @@ from seamark.parallel.core.work import (
     StopReason,
     WriteDeadLetter,
 )
-from seamark.parallel.pools.pool import Command, Mailbox, Pool
+from seamark.parallel.pools.pool import CannotRunHandlers, Command, Mailbox, Pool
 from seamark.parallel.run.failure_log import FailureLog
 from seamark.parallel.run.report import StallLog
 from seamark.parallel.run.trouble_log import TroubleLog
@@ -168,7 +168,9 @@ class Runtime:
             self._poll_troubles.failed("Polling failed and is tried again", error, now)
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
-        self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
+        # Calls are started with what was polled.
+        reason = str(error) if isinstance(error, CannotRunHandlers) else f"polling failed: {error}"
+        self._perform(self.engine.stop(now, reason=StopReason(reason, error)))
 
     @property
     def last_commit_s(self) -> float:
