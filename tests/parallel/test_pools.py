@@ -213,7 +213,7 @@ class OwnMap(map):
         (generator_of, "returned a generator that nobody runs"),
         (coroutine_of, "returned a coroutine that nobody awaits"),
         (async_generator_of, "returned an async generator that nobody runs"),
-        (lambda record: ToAwait(), "returned something to await that nobody awaits"),
+        (lambda record: ToAwait(), "returned an object of type ToAwait that nobody awaits: await it in the handler"),
         (lambda record: Future(), "returned a future that nobody waits for"),
         (lambda record: map(print, [record]), "returned an object of type map that nobody iterates over"),
         (lambda record: OwnMap(print, [record]), "an object of type OwnMap that nobody iterates over"),

@@ -1,6 +1,7 @@
 """Records are run concurrently, in order where order is promised, and what is unfinished runs again after a restart."""
 
 import asyncio
+import inspect
 import logging
 import threading
 import time
@@ -9,7 +10,15 @@ from collections import Counter
 import pytest
 
 from seamark.errors import ConfigError, UsageError
-from seamark.parallel import Batch, Commit, ConsumerStopped, Order, Retry
+from seamark.parallel import (
+    AsyncParallelConsumer,
+    Batch,
+    Commit,
+    ConsumerStopped,
+    Order,
+    ParallelConsumer,
+    Retry,
+)
 from seamark.parallel.observe.status import State
 
 KEYS = 7
@@ -263,13 +272,33 @@ def test_misuse_is_answered_with_one_sentence(topic):
         topic.consumer(client="librdkafka")
     consumer = topic.consumer()
     assert consumer.status().state is State.NEW
-    with pytest.raises(UsageError, match="not running"):
+    with pytest.raises(UsageError, match="the parallel consumer has not been started"):
         consumer.skip(topic.partitions[0], 0)
     with pytest.raises(ConfigError, match="drain"):
         consumer.stop(drain=-1)
     consumer.stop()
-    with pytest.raises(UsageError, match="once"):
+    with pytest.raises(UsageError, match="once, and this one was stopped before it was started: create another"):
         consumer.start()
+
+
+@pytest.mark.parametrize("kind", [ParallelConsumer, AsyncParallelConsumer])
+def test_a_misspelt_argument_is_told_with_the_class_that_was_written_and_the_word_that_was_meant(kind):
+    with pytest.raises(TypeError) as refused:
+        kind({"bootstrap.servers": "localhost:1", "group.id": "g"}, "orders", print, concurency=3)
+    assert str(refused.value) == (
+        f"{kind.__name__}() got an unexpected keyword argument 'concurency'; did you mean 'concurrency'?"
+    )
+    assert list(inspect.signature(kind).parameters)[:4] == ["config", "topics", "handler", "order"]
+
+
+def test_a_function_that_cannot_be_a_handler_is_told_by_its_name(topic):
+    def generate(record):
+        yield record
+
+    with pytest.raises(ConfigError) as refused:
+        topic.consumer(generate)
+    assert "generate: is a generator function" in str(refused.value)
+    assert " at 0x" not in str(refused.value)
 
 
 # covers: I10, I11

@@ -11,9 +11,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.errors import ConfigError, SeamarkError, UsageError, error_text
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
 from seamark.parallel.core.work import Action, StopReason
 from seamark.parallel.observe.status import State, Status, Summary
@@ -26,6 +26,7 @@ from seamark.parallel.run.report import final_report, status_of
 from seamark.parallel.run.runtime import Runtime
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
 from seamark.readable_log import readable_logger
+from seamark.suggest import did_you_mean
 from seamark.topic_partition import TopicPartition
 
 _log = readable_logger("seamark.parallel")
@@ -76,6 +77,24 @@ class OwnerBusy(SeamarkError):
 
 class ConsumerHandle(ABC):
     """Settings that cannot be are a ConfigError when it is made."""
+
+    # What ``help`` and editors show: not the arguments of ``__new__``.
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _self, *options = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(options)
+
+    def __new__(cls, *_positional: Any, **options: Any) -> Self:
+        if cls.__init__ is ConsumerHandle.__init__:
+            # Python would name this class, which nobody has written, and suggest nothing.
+            known = cls.__signature__.parameters
+            for name in options:
+                if name not in known:
+                    meant = did_you_mean(name, known)
+                    raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}{meant}")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -159,7 +178,8 @@ class ConsumerHandle(ABC):
         self._home.check()
         with self._starting:
             if self._state is not State.NEW:
-                raise UsageError("a parallel consumer can only be started once: create another")
+                was_stopped = ", and this one was stopped before it was started" if self._runtime is None else ""
+                raise UsageError(f"a parallel consumer can only be started once{was_stopped}: create another")
             ahead = calls_ahead(self.settings, self._place)
             self._runtime = Runtime(
                 self._runtime_settings(),
@@ -183,7 +203,7 @@ class ConsumerHandle(ABC):
             with relaxed_gc(for_a_loop=self._place == "loop"):
                 runtime.run()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
-            runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
+            runtime.reason = runtime.reason or error_text(error)
             runtime.cause = runtime.cause or error
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
@@ -298,7 +318,9 @@ class ConsumerHandle(ABC):
     def _running(self) -> Runtime:
         self._home.check()
         if self._runtime is None or self._ended.is_set():
-            raise UsageError(f"the parallel consumer is not running, it is {self._state.value}")
+            was_started = self._state is not State.NEW
+            state = f"is not running, it is {self._state.value}" if was_started else "has not been started"
+            raise UsageError(f"the parallel consumer {state}")
         return self._runtime
 
     def _is_owner(self) -> bool:

@@ -60,13 +60,14 @@ def check_answer(answer: object) -> None:
     if isinstance(answer, Coroutine):
         # Else Python would warn of it, in the middle of something else.
         answer.close()
-        raise WorkNotDone("the handler returned a coroutine that nobody awaits: declare it async def and await there")
+        raise WorkNotDone("the handler returned a coroutine that nobody awaits: await it in the handler, an async def")
     if isinstance(answer, Generator):
         raise WorkNotDone("the handler returned a generator that nobody runs: its records are not processed by that")
     if isinstance(answer, AsyncGenerator):
         raise WorkNotDone("the handler returned an async generator that nobody runs: its records are not processed")
     if isinstance(answer, Awaitable):
-        raise WorkNotDone("the handler returned something to await that nobody awaits: declare it async def")
+        text = f"the handler returned an object of type {type(answer).__name__} that nobody awaits"
+        raise WorkNotDone(f"{text}: await it in the handler, an async def")
     if isinstance(answer, Future):
         raise WorkNotDone("the handler returned a future that nobody waits for: wait for its result in the handler")
     kind = type(answer)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seamark.counts import counted
+from seamark.errors import error_text
 from seamark.parallel.core.dead_letters import encode, provenance_of
 from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort, ToCommit
@@ -160,7 +161,7 @@ class Runtime:
 
     def _in_trouble(self, error: Exception) -> None:
         now = self.clock()
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.last_error = error_text(error)
         if self._trouble_since is None:
             self._trouble_since = now
         is_passing = getattr(error, "is_retriable", False) and not getattr(error, "causes", None)
@@ -201,7 +202,7 @@ class Runtime:
 
     def _failed(self, call: StartCall, error: BaseException) -> None:
         engine, now = self.engine, self.clock()
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.last_error = error_text(error)
         actions = engine.failed(call, error, now)
         assert engine.last_failure is not None
         self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
