@@ -38,11 +38,27 @@ class UsageError(SeamarkError):
     """The caller asked for something that cannot be."""
 
 
+def error_text(error: BaseException) -> str:
+    """What kind of error it is and what it says, or the kind alone if it says nothing.
+
+    >>> error_text(ValueError("no such customer")), error_text(TimeoutError())
+    ('ValueError: no such customer', 'TimeoutError')
+    """
+    kind, text = type(error).__name__, str(error)
+    return f"{kind}: {text}" if text else kind
+
+
+def _shown(value: object) -> str:
+    """A function by its name: where it lies in memory says nothing to anybody."""
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else repr(value)
+
+
 class ConfigError(UsageError):
     """An option has an unknown name or a value it cannot have; a value of ``HIDDEN`` is not shown."""
 
     def __init__(self, option: str, value: object, reason: str) -> None:
-        super().__init__(f"{option}: {reason}" if value == HIDDEN else f"{option}={value!r}: {reason}")
+        super().__init__(f"{option}: {reason}" if value == HIDDEN else f"{option}={_shown(value)}: {reason}")
         self.option = option
         self.value = value
         self.reason = reason

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from contextvars import ContextVar
 from pathlib import Path
 
 from seamark.parallel import ParallelConsumer
@@ -46,6 +47,15 @@ def misbehave(record):
     if value == b"strange":
         raise CannotTravel("lost", "on the way")
     note(record)
+
+
+_tenant = ContextVar("tenant", default=None)
+
+
+def set_context(record):
+    if _tenant.get() is not None:
+        raise LookupError(f"another call has set {_tenant.get()}")
+    _tenant.set(record.value)
 
 
 def work_slowly(record):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from seamark.errors import ConfigError, UsageError
-from seamark.parallel import AsyncParallelConsumer, Batch, Commit, ConsumerStopped, Retry, Stop
+from seamark.parallel import AsyncParallelConsumer, Batch, Commit, ConsumerStopped, DeadLetter, Retry, Skip, Stop
 from seamark.parallel.observe.health import HealthServer
 from seamark.parallel.observe.progress import Progress
 from seamark.parallel.observe.status import State
@@ -79,6 +79,31 @@ def test_batches_deserializers_and_context_variables_are_the_callers(topic):
         return seen
 
     assert sorted(asyncio.run(main())) == sorted((str(number), "acme") for number in range(20))
+
+
+def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next(topic):
+    topic.write(numbers(12))
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+
+    async def main():
+        seen = []
+        tenant.set("acme")
+
+        async def handle(record):
+            before = tenant.get()
+            tenant.set(record.value)
+            await asyncio.sleep(0)
+            # Also what it starts sees what it has set.
+            seen.append((before, tenant.get() == record.value == await asyncio.create_task(ask())))
+
+        async def ask():
+            return tenant.get()
+
+        async with make(topic, handle, concurrency=1) as consumer:
+            assert await consumer.wait_until(lambda: len(seen) == 12, WAIT_S)
+        return seen, tenant.get()
+
+    assert asyncio.run(main()) == ([("acme", True)] * 12, "acme")
 
 
 def test_the_rest_of_the_program_goes_on_beside_handlers_that_never_wait(topic):
@@ -243,6 +268,85 @@ def test_an_interrupted_program_drains_before_its_loop_ends(topic):
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
     assert topic.committed() == 3 == len(ended)
+
+
+def run_on(kind, main):
+    if kind == "uvloop":
+        uvloop = pytest.importorskip("uvloop")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)
+    return asyncio.run(main)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("then", [Skip(max_ratio=None), DeadLetter(max_ratio=None), Stop()])
+def test_a_block_in_a_task_of_its_own_drains_when_the_program_ends_and_cancels_all_tasks(topic, kind, then):
+    topic.write(numbers(40))
+    begun, ended, summaries = [], [], []
+
+    async def handle(record):
+        begun.append(int(record.value))
+        # Until the end of the program has reached the consumer, however long that takes.
+        while (await consumer.status()).state is not State.STOPPING:
+            await asyncio.sleep(0.005)
+        ended.append(int(record.value))
+
+    consumer = make(topic, handle, concurrency=4, retry=Retry(attempts=1), then=then)
+
+    async def service():
+        try:
+            async with consumer:
+                await consumer.wait()
+        finally:
+            summaries.append(consumer._summary)
+
+    async def main():
+        service.task = asyncio.create_task(service())
+        async with asyncio.timeout(WAIT_S):
+            while len(begun) < 4:
+                await asyncio.sleep(0.005)
+
+    run_on(kind, main())
+    assert sorted(ended) == sorted(begun)
+    assert topic.committed() == len(ended) < 40
+    assert summaries[0].reason is None
+    assert summaries[0].tally["failed"] == 0
+
+
+@pytest.mark.parametrize("then", [Skip(max_ratio=None), Stop()])
+def test_a_handler_whose_own_tasks_are_cancelled_with_the_program_has_not_failed(topic, then):
+    topic.write(numbers(3))
+    begun, statuses = [], []
+
+    async def work_of_its_own():
+        await asyncio.sleep(WAIT_S)
+
+    async def handle(record):
+        begun.append(record.offset)
+        if len(begun) <= 3:
+            await asyncio.create_task(work_of_its_own())
+        else:
+            await asyncio.Event().wait()
+
+    async def service():
+        consumer = make(topic, handle, retry=Retry(attempts=1), then=then, drain=0.2)
+        try:
+            async with consumer:
+                # So that the consumer hears of the end after its handlers.
+                await asyncio.gather(consumer.wait())
+        finally:
+            statuses.append(await consumer.status())
+
+    async def main():
+        service.task = asyncio.create_task(service())
+        async with asyncio.timeout(WAIT_S):
+            while len(begun) < 3:
+                await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+    assert statuses[0].state is State.STOPPED
+    assert statuses[0].tally["failed"] == 0
+    assert topic.committed() in (None, 0)
 
 
 def test_a_worker_that_is_cancelled_fails_its_call_and_another_goes_on(topic):
@@ -412,7 +516,64 @@ def test_a_loop_that_ended_under_the_consumer_is_a_failure_and_not_a_hang(topic)
     while consumer.blocking_status().state is not State.FAILED:
         assert time.monotonic() < end, "not in time"
         time.sleep(0.01)
-    assert "Event loop is closed" in consumer.blocking_status().reason
+    reason = consumer.blocking_status().reason
+    assert reason.startswith("the event loop of its handlers was closed while the consumer ran: leave the async with")
+    # On a loop that lives, its end is told all the same.
+    with pytest.raises(ConsumerStopped, match="was closed while the consumer ran"):
+        asyncio.run(asyncio.wait_for(consumer.stop(), WAIT_S))
+
+
+def test_a_consumer_whose_loop_is_closed_is_stopped_on_another_without_waiting_for_handlers(topic):
+    topic.write(numbers(1))
+    loop, begun = asyncio.new_event_loop(), []
+
+    async def handle(record):
+        begun.append(record)
+        await asyncio.Event().wait()
+
+    async def enter():
+        consumer = make(topic, handle, drain=3_600.0)
+        await consumer.__aenter__()
+        assert await consumer.wait_until(lambda: begun, WAIT_S)
+        return consumer
+
+    consumer = loop.run_until_complete(enter())
+    loop.close()
+    summary = asyncio.run(asyncio.wait_for(consumer.stop(), WAIT_S))
+    assert (summary.tally["done"], summary.unfinished) == (0, 1)
+
+
+def test_the_end_is_waited_for_and_asked_for_on_any_loop(topic):
+    topic.write(numbers(5))
+    seen, is_up = [], threading.Event()
+
+    async def handle(record):
+        seen.append(record.value)
+
+    consumer = make(topic, handle)
+    told = []
+
+    async def service():
+        async with consumer:
+            is_up.set()
+            told.append(await consumer.wait())
+
+    async def stop_elsewhere():
+        assert await consumer.wait(0.01) is None
+        assert await consumer.wait_until(lambda: len(seen) == 5, WAIT_S)
+        waiting = asyncio.create_task(consumer.wait())
+        await asyncio.sleep(0)
+        return await consumer.stop(), await waiting
+
+    thread = threading.Thread(target=asyncio.run, args=(service(),), daemon=True)
+    thread.start()
+    assert is_up.wait(WAIT_S)
+    stopped, waited = asyncio.run(asyncio.wait_for(stop_elsewhere(), WAIT_S))
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert stopped is waited is told[0]
+    assert stopped.tally["done"] == 5
+    assert asyncio.run(consumer.wait()) is stopped
 
 
 def test_what_cannot_be_is_refused_when_it_is_made(topic):

@@ -154,7 +154,7 @@ def test_failed_attempts_skips_and_dead_letters_are_in_the_log(topic, caplog):
     assert "; it is written to the dead-letter topic" in text
     assert f"; written to {topic.name}.dead-letters" in text
     assert len([message for message in caplog.messages if message.endswith("; it is retried")]) == 1
-    assert "2 more failed with Poisoned; it is retried" in text
+    assert "2 more failed with Poisoned; they are retried" in text
     caplog.clear()
     topic.group += "-skipping"
     with (

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import ctypes
 import functools
 import inspect
@@ -212,7 +213,7 @@ class OwnMap(map):
         (generator_of, "returned a generator, which is not run"),
         (coroutine_of, "returned a coroutine, which is not awaited"),
         (async_generator_of, "returned an async generator, which is not run"),
-        (lambda record: ToAwait(), "returned an awaitable, which is not awaited"),
+        (lambda record: ToAwait(), "returned an object of type ToAwait, which is not awaited: await it in"),
         (lambda record: Future(), "returned a future, which is not waited for"),
         (lambda record: map(print, [record]), "returned an object of type map, which is not iterated over"),
         (lambda record: OwnMap(print, [record]), "an object of type OwnMap, which is not iterated over"),
@@ -244,6 +245,56 @@ def test_an_answer_that_is_only_a_value_means_nothing(make_pool, answer):
     succeeded, failed = drained(mailbox, 1)
     assert len(succeeded) == 1
     assert not failed
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next(make_pool, waits):
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+    seen = []
+
+    def handle(record):
+        seen.append(tenant.get())
+        tenant.set(record.offset)
+
+    async def handle_waiting(record):
+        handle(record)
+        await asyncio.sleep(0)
+        seen.append("nobody" if tenant.get() == record.offset else tenant.get())
+
+    pool, mailbox = make_pool(handle_waiting if waits and make_pool.is_loop else handle, concurrency=1)
+    pool.start(calls_of(10))
+    drained(mailbox, 10)
+    assert set(seen) == {"nobody"}
+
+
+def test_a_handler_on_a_loop_may_return_any_object_to_await():
+    """As functions do that are marked as coroutine functions, or compiled."""
+
+    class Waits:
+        def __init__(self, record):
+            self.record = record
+
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            if self.record.offset == 1:
+                raise ValueError("of an object")
+
+    class Marked:
+        def __call__(self, record):
+            return Waits(record)
+
+    async def marker(record):
+        pass
+
+    handler = Marked()
+    handler.__call__ = marker
+    pool, mailbox = loop_pool(handler, 2)
+    try:
+        pool.start(calls_of(3))
+        _, ((call, error),) = drained(mailbox, 3)
+        assert (call.works[0].offset, str(error)) == (1, "of an object")
+    finally:
+        pool.close(5.0)
 
 
 def loop_pool(handler, concurrency):

@@ -62,6 +62,19 @@ def test_a_call_that_raised_is_a_failure_also_when_a_later_one_kills_the_process
     assert found == {(b"fine", None): 18, (b"raise", "ValueError"): 18, (b"die", "HandlerProcessDied"): 6}
 
 
+def test_a_single_call_that_failed_with_its_process_is_told_in_the_singular(make_pool, caplog):
+    pool, mailbox, _ = make_pool(process_handlers.raise_or_die)
+    pool.start(calls_with([b"die"]))
+    drained(mailbox, 1)
+    assert "is replaced: 1 call failed with it, 0 not yet begun run elsewhere." in caplog.text
+
+
+def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next(make_pool):
+    pool, mailbox, _ = make_pool(process_handlers.set_context)
+    pool.start(calls_with([b"one", b"two", b"three"]))
+    assert len(drained(mailbox, 3)[0]) == 3
+
+
 def test_an_error_that_cannot_travel_is_told_as_text_and_no_call_is_lost(make_pool):
     pool, mailbox, broken = make_pool(process_handlers.raise_strangely)
     # Long lists one way and long errors the other: neither side may wait for the other to read first.

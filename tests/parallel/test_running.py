@@ -1,6 +1,8 @@
 """Records are run concurrently, in order where order is promised, and what is unfinished runs again after a restart."""
 
 import asyncio
+import inspect
+import logging
 import threading
 import time
 from collections import Counter
@@ -8,7 +10,15 @@ from collections import Counter
 import pytest
 
 from seamark.errors import ConfigError, UsageError
-from seamark.parallel import Batch, Commit, ConsumerStopped, Order, Retry
+from seamark.parallel import (
+    AsyncParallelConsumer,
+    Batch,
+    Commit,
+    ConsumerStopped,
+    Order,
+    ParallelConsumer,
+    Retry,
+)
 from seamark.parallel.observe.status import State
 
 KEYS = 7
@@ -262,13 +272,33 @@ def test_misuse_is_answered_with_one_sentence(topic):
         topic.consumer(client="librdkafka")
     consumer = topic.consumer()
     assert consumer.status().state is State.NEW
-    with pytest.raises(UsageError, match="not running"):
+    with pytest.raises(UsageError, match="the parallel consumer has not been started"):
         consumer.skip(topic.partitions[0], 0)
     with pytest.raises(ConfigError, match="drain"):
         consumer.stop(drain=-1)
     consumer.stop()
-    with pytest.raises(UsageError, match="once"):
+    with pytest.raises(UsageError, match="once, and this one was stopped before it was started: create another"):
         consumer.start()
+
+
+@pytest.mark.parametrize("kind", [ParallelConsumer, AsyncParallelConsumer])
+def test_a_misspelt_argument_is_told_with_the_class_that_was_written_and_the_word_that_was_meant(kind):
+    with pytest.raises(TypeError) as refused:
+        kind({"bootstrap.servers": "localhost:1", "group.id": "g"}, "orders", print, concurency=3)
+    assert str(refused.value) == (
+        f"{kind.__name__}() got an unexpected keyword argument 'concurency'; did you mean 'concurrency'?"
+    )
+    assert list(inspect.signature(kind).parameters)[:4] == ["config", "topics", "handler", "order"]
+
+
+def test_a_function_that_cannot_be_a_handler_is_told_by_its_name(topic):
+    def generate(record):
+        yield record
+
+    with pytest.raises(ConfigError) as refused:
+        topic.consumer(generate)
+    assert "generate: is a generator function" in str(refused.value)
+    assert " at 0x" not in str(refused.value)
 
 
 # covers: I10, I11
@@ -283,6 +313,70 @@ def test_commits_are_told_to_the_callback_and_a_failing_callback_does_no_harm(to
     with topic.consumer(commit=Commit(interval=0.05, on_commit=on_commit)):
         until(lambda: any(offsets.get(topic.partitions[0]) == 5 for offsets, _ in told))
     assert {error for _, error in told} == {None}
+
+
+@pytest.mark.parametrize("client", ["seamark", "confluent"])
+@pytest.mark.parametrize("is_sync", [False, True])
+@pytest.mark.parametrize("order", ["skip", "dead_letter"])
+def test_the_commit_callback_may_ask_and_order_as_any_thread_may(topic, until, client, is_sync, order):
+    topic.write(numbers(3))
+    hanging, release, told, errors = threading.Event(), threading.Event(), [], []
+
+    def handle(record):
+        if record.offset == 0:
+            hanging.set()
+            release.wait(60)
+
+    def on_commit(offsets, error):
+        status = consumer.status()
+        told.append(status.state)
+        if any(holding.stall.offset == 0 for holding in status.holding):
+            getattr(consumer, order)(topic.partitions[0], 0)
+            try:
+                consumer.wait_until(lambda: False)
+            except UsageError as error_of_call:
+                errors.append(str(error_of_call))
+
+    commit = Commit(interval=0.05, sync=is_sync, on_commit=on_commit)
+    consumer = topic.consumer(handle, order=Order.NONE, commit=commit, client=client, drain=0.0)
+    try:
+        with consumer:
+            until(lambda: topic.committed() == 3)
+    finally:
+        release.set()
+    assert hanging.is_set()
+    assert set(told) <= {State.RUNNING, State.STOPPING}
+    assert "wait_until() was called by on_commit" in errors[0]
+
+
+def test_what_interrupts_the_consumers_own_thread_is_answered_at_once(topic, until):
+    """A handler of log lines runs there in the middle of an event, as a signal handler may."""
+    topic.write(numbers(1))
+    answers = []
+
+    class Asking(logging.Handler):
+        def emit(self, record):
+            if not answers and "failed" in record.getMessage():
+                answers.append(consumer.status().state)
+                try:
+                    consumer.skip(topic.partitions[0], 0)
+                except UsageError as error:
+                    answers.append(str(error))
+
+    def fail_once(record):
+        if not answers:
+            raise ValueError("the first time")
+
+    log, asking = logging.getLogger("seamark.parallel"), Asking()
+    log.addHandler(asking)
+    try:
+        consumer = topic.consumer(fail_once, retry=Retry(attempts=3, delay=0.01))
+        with consumer:
+            until(lambda: topic.committed() == 1)
+    finally:
+        log.removeHandler(asking)
+    assert answers[0] is State.RUNNING
+    assert "call them from another thread" in answers[1]
 
 
 @pytest.mark.parametrize("place", ["threads", "loop", "async", "async, beside the loop"])

@@ -53,4 +53,6 @@ def drained(mailbox: Mailbox, count, seconds=20.0):
         succeeded += mailbox.take_succeeded()
         while mailbox.failed:
             failed.append(mailbox.failed.popleft())
+        while mailbox.cancelled:
+            failed.append(mailbox.cancelled.popleft()[:2])
     return succeeded, failed

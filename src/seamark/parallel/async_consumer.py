@@ -50,6 +50,36 @@ from seamark.topic_partition import TopicPartition
 _log = readable_logger("seamark.parallel")
 
 
+class EndOnLoops:
+    """The end of a consumer, for whoever waits for it on any loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_told = False
+        self._events: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
+
+    def event(self) -> asyncio.Event:
+        """Of the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            event = self._events.get(loop)
+            if event is None:
+                self._events = {other: its for other, its in self._events.items() if not other.is_closed()}
+                event = self._events[loop] = asyncio.Event()
+                if self._is_told:
+                    event.set()
+        return event
+
+    def tell(self) -> None:
+        """By the thread that has ended."""
+        with self._lock:
+            self._is_told = True
+            for loop, event in self._events.items():
+                # Nobody waits on a loop that is closed.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(event.set)
+
+
 class AsyncParallelConsumer(ConsumerHandle):
     """As ``ParallelConsumer``, for ``async def`` handlers, which run on the loop that enters its ``async with`` block.
 
@@ -62,7 +92,7 @@ class AsyncParallelConsumer(ConsumerHandle):
     """
 
     _loop: asyncio.AbstractEventLoop
-    _has_ended: asyncio.Event
+    _end: EndOnLoops
 
     def _where_to_run(self, handler: Handler, run_in: str) -> Place:
         check_handler(handler)
@@ -102,16 +132,16 @@ class AsyncParallelConsumer(ConsumerHandle):
     async def __aenter__(self) -> Self:
         if self._runtime is None:
             self._loop = asyncio.get_running_loop()
-            self._has_ended = asyncio.Event()
+            self._end = EndOnLoops()
+            # Made first, so that callbacks of commits are told on this loop before the end is.
+            self._end.event()
         runtime = self._begin()
         threading.Thread(target=self._own_and_tell, args=(runtime,), name="seamark-parallel", daemon=True).start()
         return self
 
     def _own_and_tell(self, runtime: Runtime) -> None:
         self._own(runtime)
-        # The loop is closed if the program left the block behind; then nobody waits.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._has_ended.set)
+        self._end.tell()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -124,14 +154,14 @@ class AsyncParallelConsumer(ConsumerHandle):
     async def wait(self, timeout: float | None = None) -> Summary | None:
         """The summary once it has ended, None if it has not in ``timeout`` seconds; ConsumerStopped if by itself.
 
-        UsageError if a handler calls it: the end waits for the handler.
+        May be awaited on any loop. UsageError if a handler calls it: the end waits for the handler.
         """
         self._check_entered()
         if self._is_handler():
             raise UsageError(WAITS_FOR_ITSELF)
         try:
             async with asyncio.timeout(timeout):
-                await self._has_ended.wait()
+                await self._end.event().wait()
         except TimeoutError:
             return None
         self._raise_failure()
@@ -140,22 +170,23 @@ class AsyncParallelConsumer(ConsumerHandle):
     async def wait_until(self, condition: Callable[[], object], timeout: float | None = None) -> bool:
         """Wait until ``condition()`` is true; False if it is not in ``timeout`` seconds, or the consumer is stopped.
 
-        ``condition`` is a plain function, called on the loop about fifty times a second. If the consumer ends by itself
-        before it is true, ConsumerStopped is raised.
+        ``condition`` is a plain function, called on the loop of the caller about fifty times a second. If the consumer
+        ends by itself before it is true, ConsumerStopped is raised.
         """
         check_condition(condition)
         self._check_entered()
-        deadline = math.inf if timeout is None else self._loop.time() + timeout
+        ended, clock = self._end.event(), asyncio.get_running_loop().time
+        deadline = math.inf if timeout is None else clock() + timeout
         while not condition():
-            left = deadline - self._loop.time()
+            left = deadline - clock()
             if left <= 0:
                 return False
-            if self._has_ended.is_set():
+            if ended.is_set():
                 self._raise_failure()
                 return False
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(LOOK_S, left)):
-                    await self._has_ended.wait()
+                    await ended.wait()
         return True
 
     def _check_entered(self) -> None:
@@ -164,7 +195,7 @@ class AsyncParallelConsumer(ConsumerHandle):
             self._running()
 
     async def stop(self, drain: float | None = None) -> Summary | None:
-        """Start nothing more, let handlers end for at most ``drain`` seconds, commit, leave the group.
+        """Start nothing more, let handlers end for at most ``drain`` seconds, commit, leave the group; on any loop.
 
         Waits for the end, but not if a handler calls it, for which the end waits: then it asks for the stop and returns
         None at once. Cancelled, it drains no longer and raises the cancellation when all has ended. Raises
@@ -177,7 +208,7 @@ class AsyncParallelConsumer(ConsumerHandle):
 
     async def _stop(self, drain: float | None = None) -> Summary | None:
         check_drain(drain)
-        if not self._has_begun() or self._has_ended.is_set():
+        if not self._has_begun() or self._end.event().is_set():
             return self._summary
         self._ask_to_stop(drain)
         if not self._is_handler():
@@ -190,14 +221,19 @@ class AsyncParallelConsumer(ConsumerHandle):
 
     async def _drained(self) -> None:
         cancelled: asyncio.CancelledError | None = None
-        while not self._has_ended.is_set():
+        ended = self._end.event()
+        while not ended.is_set():
             try:
-                await self._has_ended.wait()
+                await ended.wait()
             except asyncio.CancelledError as error:
                 cancelled = error
                 self._ask_to_stop(0.0)
         if cancelled is not None:
             raise cancelled
+
+    def _ask_to_stop(self, drain: float | None = None) -> None:
+        # Nothing can drain on a loop that is closed.
+        super()._ask_to_stop(0.0 if self._loop.is_closed() else drain)
 
     def _end_with_program(self) -> None:
         _log.warning(

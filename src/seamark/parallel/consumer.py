@@ -21,6 +21,7 @@ from seamark.errors import UsageError
 from seamark.parallel.handle import (
     LOOK_S,
     WAITS_FOR_ITSELF,
+    WAITS_FOR_OWNER,
     ConsumerHandle,
     Place,
     answer_of,
@@ -105,10 +106,12 @@ class ParallelConsumer(ConsumerHandle):
         """Wait until ``condition()`` is true; False if it is not in ``timeout`` seconds, or the consumer is stopped.
 
         ``condition`` is called about fifty times a second, by the calling thread. If the consumer ends by itself before
-        it is true, ConsumerStopped is raised.
+        it is true, ConsumerStopped is raised. UsageError if ``on_commit`` calls it, for which all else waits.
         """
         self._home.check()
         check_condition(condition)
+        if self._is_owner():
+            raise UsageError(WAITS_FOR_OWNER)
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while not condition():
             left = deadline - time.monotonic()
@@ -149,7 +152,7 @@ class ParallelConsumer(ConsumerHandle):
         """Whether the end waits for the caller: for a handler of this consumer, or the owner inside a callback."""
         runtime = self._runtime
         is_handler = runtime is not None and running_in.get() is runtime.pool
-        return is_handler or threading.get_ident() == self._owner
+        return is_handler or self._is_owner()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -178,7 +181,10 @@ class ParallelConsumer(ConsumerHandle):
     # -- questions and orders
 
     def status(self) -> Status:
-        """What is going on; may be called from any thread, also before the start and after the end."""
+        """What is going on; may be called from any thread, also before the start and after the end.
+
+        A signal handler of the thread in ``run``, which interrupts its work, gets the last one that was asked for.
+        """
         return self.blocking_status()
 
     def skip(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:

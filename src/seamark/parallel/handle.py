@@ -11,14 +11,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from seamark.errors import ConfigError, SeamarkError, UsageError
+from seamark.errors import ConfigError, SeamarkError, UsageError, error_text
 from seamark.parallel.adapters import check_config, open_port, read_deserializer
 from seamark.parallel.core.work import Action, StopReason
 from seamark.parallel.observe.status import State, Status, Summary
 from seamark.parallel.pools.call import Argument, Handler, UnreadableRecord
-from seamark.parallel.pools.pool import Mailbox, Pool, calls_ahead
+from seamark.parallel.pools.pool import Command, Mailbox, Pool, calls_ahead
 from seamark.parallel.pools.whereabouts import Home, is_handler_process
 from seamark.parallel.run import at_exit
 from seamark.parallel.run.process import relaxed_gc
@@ -26,6 +26,7 @@ from seamark.parallel.run.report import final_report, status_of
 from seamark.parallel.run.runtime import Runtime
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
 from seamark.readable_log import readable_logger
+from seamark.suggest import did_you_mean
 from seamark.topic_partition import TopicPartition
 
 _log = readable_logger("seamark.parallel")
@@ -44,6 +45,14 @@ _NO_CONSUMER_HERE = (
 WAITS_FOR_ITSELF = (
     "wait() was called by a handler or by on_commit, and the consumer does not end before they return; return, or call "
     "stop() to end it"
+)
+WAITS_FOR_OWNER = (
+    "wait_until() was called by on_commit, and the consumer does nothing before on_commit returns; look at the "
+    "condition there, or wait in another thread"
+)
+_IN_THE_MIDDLE = (
+    "skip() and dead_letter() were called in the middle of the consumer's own work, by a handler of a signal or of log "
+    "lines in its thread; call them from another thread"
 )
 
 
@@ -68,6 +77,24 @@ class OwnerBusy(SeamarkError):
 
 class ConsumerHandle(ABC):
     """Settings that cannot be are a ConfigError when it is made."""
+
+    # What ``help`` and editors show: not the arguments of ``__new__``.
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _self, *options = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(options)
+
+    def __new__(cls, *_positional: Any, **options: Any) -> Self:
+        if cls.__init__ is ConsumerHandle.__init__:
+            # Python would name this class, which nobody has written, and suggest nothing.
+            known = cls.__signature__.parameters
+            for name in options:
+                if name not in known:
+                    meant = did_you_mean(name, known)
+                    raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}{meant}")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -151,7 +178,8 @@ class ConsumerHandle(ABC):
         self._home.check()
         with self._starting:
             if self._state is not State.NEW:
-                raise UsageError("a parallel consumer can only be started once: create a new one")
+                was_stopped = ", and this one was stopped before it was started" if self._runtime is None else ""
+                raise UsageError(f"a parallel consumer can only be started once{was_stopped}: create a new one")
             ahead = calls_ahead(self.settings, self._place)
             self._runtime = Runtime(
                 self._runtime_settings(),
@@ -175,7 +203,7 @@ class ConsumerHandle(ABC):
             with relaxed_gc(for_a_loop=self._place == "loop"):
                 runtime.run()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: logged, kept as the reason
-            runtime.reason = runtime.reason or f"{type(error).__name__}: {error}"
+            runtime.reason = runtime.reason or error_text(error)
             runtime.cause = runtime.cause or error
         finally:
             self._state = State.STOPPED if runtime.reason is None else State.FAILED
@@ -257,6 +285,11 @@ class ConsumerHandle(ABC):
             known.set_result(self._last_status or Status(self._state, self._group))
             return known
 
+        if self._is_owner() and not runtime.is_calling_back:
+            known = Future()
+            known.set_result(self._older_status())
+            return known
+
         def answer(_now: float) -> Status:
             state = State.STOPPING if runtime.engine.is_stopping else self._state
             self._known_status = self._last_status or status_of(runtime, state, self._group)
@@ -285,11 +318,25 @@ class ConsumerHandle(ABC):
     def _running(self) -> Runtime:
         self._home.check()
         if self._runtime is None or self._ended.is_set():
-            raise UsageError(f"the parallel consumer is not running, it is {self._state.value}")
+            was_started = self._state is not State.NEW
+            state = f"is not running, it is {self._state.value}" if was_started else "has not been started"
+            raise UsageError(f"the parallel consumer {state}")
         return self._runtime
 
-    @staticmethod
-    def _order(runtime: Runtime, order: Callable[[float], list[Action]]) -> Future[None]:
+    def _is_owner(self) -> bool:
+        """Whether the owner's own thread asks: in a callback, or in a handler of signals or of log lines."""
+        return threading.get_ident() == self._owner and not self._ended.is_set()
+
+    def _tell(self, runtime: Runtime, command: Command) -> None:
+        """Have the owner do this, at once if it is the owner that asks."""
+        if not self._is_owner():
+            runtime.mailbox.tell(command)
+        elif runtime.is_calling_back:
+            runtime.do_in_callback(command)
+        else:
+            raise UsageError(_IN_THE_MIDDLE)
+
+    def _order(self, runtime: Runtime, order: Callable[[float], list[Action]]) -> Future[None]:
         """Have the owner do something that gives actions; what it raises is for who gave the order."""
         answer: Future[None] = Future()
 
@@ -302,11 +349,10 @@ class ConsumerHandle(ABC):
             answer.set_result(None)
             return actions
 
-        runtime.mailbox.tell(carry_out)
+        self._tell(runtime, carry_out)
         return answer
 
-    @staticmethod
-    def _ask(runtime: Runtime, question: Callable[[float], T]) -> Future[T]:
+    def _ask(self, runtime: Runtime, question: Callable[[float], T]) -> Future[T]:
         answer: Future[T] = Future()
 
         def carry_out(now: float) -> list[Action]:
@@ -316,7 +362,7 @@ class ConsumerHandle(ABC):
                 answer.set_exception(error)
             return []
 
-        runtime.mailbox.tell(carry_out)
+        self._tell(runtime, carry_out)
         return answer
 
 

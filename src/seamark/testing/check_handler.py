@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from seamark.errors import SeamarkError, UsageError
+from seamark.errors import SeamarkError, UsageError, error_text
 from seamark.parallel.core.handler_kinds import check_answer, is_async
 from seamark.parallel.pools.call import check_handler
 from seamark.parallel.settings import Batch, Commit, Delivery, Order, Retry, Settings, Stop, Then
@@ -172,7 +172,7 @@ def _clean_effects(
         raise
     except (Exception, SystemExit) as error:
         # A handler that fails by design has a policy in ``retry`` and ``then``; then there is no clean pass to compare.
-        told = f"{type(error).__name__}: {error}"
+        told = error_text(error)
         raise UsageError(f"effects needs a clean pass, but the handler raised {told}") from error
     finally:
         if loop is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from seamark.errors import UsageError
@@ -88,7 +89,8 @@ class UserHandlers:
             self._begin(self._asyncio, member, argument, report)
             return
         try:
-            check_answer(self._handler(argument))
+            # As in the pools, what a handler sets in its context is not for the next call.
+            check_answer(copy_context().run(self._handler, argument))
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:  # noqa: BLE001 - its failure
             self._report_later(report, error)
         else:

@@ -7,6 +7,7 @@ import pytest
 from seamark.parallel.core.columns import RowRecord, batch_of_records
 from seamark.parallel.core.ports import PolledColumns
 from seamark.parallel.core.work import FailedCall, RecordState
+from seamark.parallel.run import failure_log
 from seamark.parallel.run.failure_log import INTERVAL_S, FailureLog
 from seamark.parallel.settings import Batch, Order, Retry, Skip
 from tests.unit.parallel.lane_cases import work
@@ -46,8 +47,33 @@ def test_repeats_are_counted_and_told_once_per_interval(messages):
     assert len(messages()) == 1
     log.look(INTERVAL_S)
     assert messages()[1:] == [
-        "99 more failed with ValueError; it is retried. Last: orders-0 offset 99 failed (attempt 1): ValueError: no"
+        "99 more failed with ValueError; they are retried. Last: orders-0 offset 99 failed (attempt 1): ValueError: no"
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "one", "many"),
+    [
+        (RecordState.OVER, "it is skipped", "they are skipped"),
+        (RecordState.PARKED, "it is parked", "they are parked"),
+        (RecordState.WAITING, "its records are run one by one", "their records are run one by one"),
+    ],
+)
+def test_repeats_are_told_in_the_plural_and_an_error_without_text_by_its_type(messages, state, one, many):
+    log = FailureLog()
+    for offset in range(3):
+        fail(log, 0.0, offset, TimeoutError(), state)
+    log.look(INTERVAL_S)
+    assert messages() == [
+        f"orders-0 offset 0 failed (attempt 1): TimeoutError; {one}",
+        f"2 more with TimeoutError; {many}. The last: orders-0 offset 2 failed (attempt 1): TimeoutError",
+    ]
+
+
+def test_every_outcome_has_its_plural():
+    assert {*failure_log._OUTCOMES.values(), failure_log._COMMITTED_BEFORE, failure_log._AFTER_A_RESTART} == set(
+        failure_log._OUTCOMES_OF_REPEATS
+    )
 
 
 def test_a_kind_that_pauses_for_an_interval_is_told_in_full_again(messages):

@@ -60,15 +60,14 @@ def check_answer(answer: object) -> None:
     if isinstance(answer, Coroutine):
         # Else Python would warn of it, in the middle of something else.
         answer.close()
-        raise WorkNotDone(
-            "the handler returned a coroutine, which is not awaited: make the handler async def and await it there"
-        )
+        raise WorkNotDone("the handler returned a coroutine, which is not awaited: await it in an async def handler")
     if isinstance(answer, Generator):
         raise WorkNotDone("the handler returned a generator, which is not run: its records were not processed")
     if isinstance(answer, AsyncGenerator):
         raise WorkNotDone("the handler returned an async generator, which is not run: its records were not processed")
     if isinstance(answer, Awaitable):
-        raise WorkNotDone("the handler returned an awaitable, which is not awaited: make the handler async def")
+        text = f"the handler returned an object of type {type(answer).__name__}, which is not awaited"
+        raise WorkNotDone(f"{text}: await it in an async def handler")
     if isinstance(answer, Future):
         raise WorkNotDone("the handler returned a future, which is not waited for: wait for its result in the handler")
     kind = type(answer)

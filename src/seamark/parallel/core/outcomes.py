@@ -18,7 +18,7 @@ from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from seamark.counts import counted
-from seamark.errors import SeamarkError, UsageError
+from seamark.errors import SeamarkError, UsageError, error_text
 from seamark.parallel.core.budget import Budget
 from seamark.parallel.core.committer import OffsetCommitter
 from seamark.parallel.core.lanes import Lanes
@@ -289,7 +289,7 @@ def give_up(work: InFlightRecord, error: BaseException, then: Then, parked_count
 
 def _failed(work: InFlightRecord, error: BaseException) -> str:
     times = "once" if work.attempts == 1 else f"{work.attempts} times"
-    return f"{work.partition} offset {work.offset} failed {times}: {type(error).__name__}: {error}"
+    return f"{work.partition} offset {work.offset} failed {times}: {error_text(error)}"
 
 
 class FailureRatio:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from seamark.counts import counted
+from seamark.errors import error_text
 from seamark.parallel.core.committer import OffsetCommitter
 from seamark.parallel.core.lanes import Lanes
 from seamark.parallel.core.work import InFlightRecord, RecordState
@@ -115,6 +116,6 @@ class StallWatch:
 
 
 def _stall(work: InFlightRecord, age: float, state: RecordState, waiting: int) -> Stall:
-    error = f"{type(work.error).__name__}: {work.error}" if work.error is not None else None
+    error = error_text(work.error) if work.error is not None else None
     key = getattr(work.record, "key", None)
     return Stall(work.partition, work.offset, key, age, work.attempts, state, waiting, error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import FrameType
 from typing import Any, Literal
 
-from seamark.errors import ConfigError, SeamarkError
+from seamark.errors import ConfigError, SeamarkError, error_text
 from seamark.parallel.core.handler_kinds import is_async, never_runs
 from seamark.parallel.core.work import InFlightRecord
 from seamark.parallel.settings import Batch
@@ -109,7 +109,7 @@ class Argument:
                 value = self._value(value)
         except Exception as error:
             place = f"{record.topic}-{record.partition} at offset {record.offset}"
-            raise UnreadableRecord(place, part, f"{type(error).__name__}: {error}") from error
+            raise UnreadableRecord(place, part, error_text(error)) from error
         return type(record)(
             record.topic,
             record.partition,

@@ -12,7 +12,7 @@ import pickle
 import struct
 import traceback
 
-from seamark.errors import SeamarkError
+from seamark.errors import SeamarkError, error_text
 
 _TEXT_LENGTH = struct.Struct("!I")
 # An error is read by people, and kept with its record until that is settled. More is content, not an error.
@@ -77,7 +77,7 @@ def tellable(error: BaseException) -> BaseException:
 
 def _told(error: BaseException) -> str:
     try:
-        return f"{type(error).__name__}: {error}"
+        return error_text(error)
     except BaseException:  # noqa: BLE001 - the error's own method
         return f"{type(error).__name__}, whose text is unavailable: its __str__ raised an error"
 

@@ -1,8 +1,8 @@
 """Coroutine functions on one event loop, in a thread of its own.
 
 As many workers as may run at a time take calls from a deque, each a task that lives as long as the pool: a call costs
-no task of its own. What ends in one turn of the loop is reported together. A plain function runs on the loop too, one
-call at a time.
+no task of its own. Each call has a copy of the worker's context, so what a handler sets there is not seen by the next.
+What ends in one turn of the loop is reported together. A plain function runs on the loop too, one call at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Sequence
+from contextvars import Context, copy_context
+from types import CoroutineType, coroutine
 from typing import Any
 
 from seamark.parallel.core.handler_kinds import check_answer, is_async
@@ -38,6 +40,8 @@ class LoopWorkers:
 
     # Whether a worker that is cancelled goes on with the next call: it does where the pool alone may end its tasks.
     _outlives_cancellation = True
+    # The task whose cancellation ends the program's use of the pool, if that has one.
+    _user: asyncio.Task[Any] | None = None
 
     def __init__(
         self,
@@ -74,9 +78,9 @@ class LoopWorkers:
         return taken_back(self._queue)
 
     def stands_at(self, work: InFlightRecord) -> str | None:
-        for call, coroutine in list(self._running.values()):
+        for call, started in list(self._running.values()):
             if work in call.works:
-                return line_of_coroutine(coroutine) if coroutine is not None else "the event loop"
+                return line_of_coroutine(started) if started is not None else "the event loop"
         return None
 
     # On the loop.
@@ -100,7 +104,8 @@ class LoopWorkers:
         queue, mailbox, running = self._queue, self._mailbox, self._running
         succeeded, failed = mailbox.succeeded, mailbox.failed
         handler, argument = self._handler, self._argument
-        is_plain, has_coroutine = argument.is_plain, self._is_async
+        is_plain, has_coroutine, user = argument.is_plain, self._is_async, self._user
+        cancellations, take_step = 0, CoroutineType.send
         running_in.set(self)
         task = asyncio.current_task()
         assert task is not None
@@ -110,24 +115,38 @@ class LoopWorkers:
             except IndexError:
                 await self._sleep(task)
                 continue
+            if user is not None:
+                cancellations = user.cancelling()
             try:
                 given = call.works[0].record if is_plain else argument.of_works(call.works)
+                context = copy_context()
                 if has_coroutine:
-                    coroutine = handler(given)
-                    running[id(call)] = call, coroutine
-                    answer = await coroutine
+                    started = handler(given)
+                    running[id(call)] = call, started
+                    if type(started) is not CoroutineType:
+                        started = _awaited(started)
+                    try:
+                        waits_for = context.run(take_step, started, None)
+                    except StopIteration as end:
+                        answer = end.value
+                    else:
+                        answer = await _rest_of(started, waits_for, context)
                     if answer is not None:
                         check_answer(answer)
                 else:
                     running[id(call)] = call, None
-                    check_answer(handler(given))
+                    check_answer(context.run(handler, given))
                 if task.cancelling():
                     # A cancellation that was not delivered yet makes the call fail, as it would a task of its own.
                     await self._settle_cancellation(task)
             except BaseException as error:  # noqa: BLE001 - also SystemExit and CancelledError: its records are not done
                 if self._has_ended():
                     return
-                failed.append((call, tellable(error)))
+                if isinstance(error, asyncio.CancelledError):
+                    is_interrupted = user is not None and user.cancelling() > cancellations
+                    mailbox.cancelled.append((call, tellable(error), is_interrupted))
+                else:
+                    failed.append((call, tellable(error)))
                 if task.cancelling() and self._outlives_cancellation:
                     with contextlib.suppress(asyncio.CancelledError):
                         await self._settle_cancellation(task)
@@ -176,6 +195,29 @@ class LoopWorkers:
     def _notify(self) -> None:
         self._is_notifying = False
         self._mailbox.notify()
+
+
+@coroutine
+def _rest_of(begun: Coroutine[Any, Any, Any], waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
+    """Of a coroutine that began in this context and waits for something; all of its steps are taken there."""
+    run = context.run
+    while True:
+        try:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                run(begun.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - for the coroutine, which decides what becomes of it
+                waits_for = run(begun.throw, error)
+            else:
+                waits_for = run(begun.send, sent)
+        except StopIteration as end:
+            return end.value
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 class LoopPool(LoopWorkers):

@@ -18,11 +18,16 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
+from seamark.errors import SeamarkError
 from seamark.parallel.core.work import Action, InFlightRecord, StartCall
 from seamark.parallel.settings import Settings
 
 # Calls can be withdrawn as long as they are not begun, so many of them do no harm.
 _MOST_AHEAD = {"threads": 128, "loop": 1_024}
+
+
+class CannotRunHandlers(SeamarkError):
+    """A pool cannot run any more calls; the text says why and what to do."""
 
 
 class Pool(Protocol):
@@ -87,6 +92,8 @@ class Mailbox:
         """``make_queue``: what the owner waits at, if it waits for mail alone."""
         self.succeeded: deque[StartCall] = deque()
         self.failed: deque[tuple[StartCall, BaseException]] = deque()
+        # Calls on a loop that raised CancelledError, and whether the task that uses the pool was cancelled with them.
+        self.cancelled: deque[tuple[StartCall, BaseException, bool]] = deque()
         # Run by the owner, between events.
         self.commands: deque[Command] = deque()
         self.is_waiting = False
@@ -95,7 +102,7 @@ class Mailbox:
         self._wake: Callable[[], Any] = self._wake_here
 
     def __bool__(self) -> bool:
-        return bool(self.succeeded or self.failed or self.commands)
+        return bool(self.succeeded or self.failed or self.cancelled or self.commands)
 
     def notify(self) -> None:
         """For any thread: something is here."""

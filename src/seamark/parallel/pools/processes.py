@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from seamark.errors import ConfigError, UsageError
+from seamark.counts import counted, number_text
+from seamark.errors import ConfigError, UsageError, error_text
 from seamark.parallel.core.work import InFlightRecord, StartCall
 from seamark.parallel.pools.call import Argument, Handler
 from seamark.parallel.pools.machine import THIS_MACHINE, Machine
@@ -118,7 +119,7 @@ class ProcessPool:
             self._keep_a_process(number)
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: calls would wait for it for ever
             _log.exception("The thread that feeds a handler process failed.")
-            self._broken(f"the thread that feeds a handler process failed: {type(error).__name__}: {error}")
+            self._broken(f"the thread that feeds a handler process failed: {error_text(error)}")
         finally:
             self._running.pop(number, None)
 
@@ -224,11 +225,12 @@ class ProcessPool:
             was_asked = not failed and child.exit_code in (0, TOLD_TO_END, -signal.SIGTERM)
             _log.log(
                 logging.INFO if was_asked else logging.WARNING,
-                "Handler process %s %s and is replaced: %d calls failed, %d that had not begun run in other processes.",
+                "Handler process %s %s and is replaced: %s failed, %s not yet begun %s in other processes.",
                 child.pid,
                 how_it_ended(child.exit_code),
-                failed,
-                len(not_begun),
+                counted(failed, "call"),
+                number_text(len(not_begun)),
+                "runs" if len(not_begun) == 1 else "run",
             )
         with self._arrived:
             self._queue.extendleft(reversed(not_begun))

@@ -2,7 +2,8 @@
 
 Threads take calls from one deque, one at a time, and go to sleep when it is empty. Waking costs more than a cheap
 handler, so only one is woken at a time; a thread that starts on a call wakes the next one if more calls wait. With
-cheap handlers one thread does all of them in a row, with slow ones all threads are at work after a moment.
+cheap handlers one thread does all of them in a row, with slow ones all threads are at work after a moment. Each call
+has a copy of its thread's context, so what a handler sets there is not seen by the next.
 
 Threads are daemons: a handler that hangs does not keep the program from ending.
 """
@@ -15,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextvars import copy_context
 from itertools import count
 
 from seamark.parallel.core.handler_kinds import check_answer
@@ -138,7 +140,8 @@ class ThreadPool:
             if queue and not self._is_waking and (idle or not self._is_full):
                 self._wake_one()
             try:
-                answer = handler(call.works[0].record if is_plain else argument.of_works(call.works))
+                given = call.works[0].record if is_plain else argument.of_works(call.works)
+                answer = copy_context().run(handler, given)
                 if answer is not None:
                     check_answer(answer)
             except BaseException as error:  # noqa: BLE001 - also SystemExit: whatever it raises, its records are not done

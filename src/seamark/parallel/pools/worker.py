@@ -22,9 +22,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import MutableSequence, Sequence
+from contextvars import copy_context
 from types import FrameType
 from typing import Any, NamedTuple
 
+from seamark.errors import error_text
 from seamark.parallel.core.handler_kinds import check_answer
 from seamark.parallel.pools.process_calls import CUT_OFF, ProcessSide, Step
 from seamark.parallel.pools.process_frames import BrokenFrame, FrameReader, framed
@@ -73,7 +75,7 @@ def _serve(pipe: _Pipe, ending: _EndInOrder, states: MutableSequence[int], paylo
     try:
         handler, argument = pickle.loads(payload)  # noqa: S301 - written by the process that started this one
     except Exception as error:  # noqa: BLE001 - told to the owner, which cannot go on without a handler
-        pipe.send(f"{type(error).__name__}: {error}".encode())
+        pipe.send(error_text(error).encode())
         return
     pipe.send(READY)
     runner = _Runner(pipe, states, handler, argument)
@@ -203,7 +205,8 @@ class _Runner:
                 given = rows
             else:
                 given = self._argument.of_records([record_class(*row) for row in rows])
-            check_answer(self._handler(given))
+            # What a handler sets in its context is not for the next call.
+            check_answer(copy_context().run(self._handler, given))
         except BaseException as error:  # noqa: BLE001 - also SystemExit: its records are not done, the process goes on
             failure = error
         if os.getpid() != self._pid:

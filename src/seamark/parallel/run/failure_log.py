@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from seamark.errors import error_text
 from seamark.parallel.core.work import FailedCall, InFlightRecord, RecordState
 from seamark.readable_log import readable_logger
 
@@ -35,6 +36,17 @@ _OUTCOMES_OF_MANY = {
 }
 _COMMITTED_BEFORE = "it was committed before it ran and its partition was revoked, so it is lost"
 _AFTER_A_RESTART = "it is not committed and runs again after a restart"
+# Of several calls that came to the same.
+_OUTCOMES_OF_REPEATS = {
+    "it is retried": "they are retried",
+    "it is written to the dead-letter topic": "they are written to the dead-letter topic",
+    "it is parked": "they are parked",
+    "it is skipped": "they are skipped",
+    "its records run one by one": "their records run one by one",
+    "its partition was revoked, so its next owner runs it": "their partition was revoked, so its next owner runs them",
+    _COMMITTED_BEFORE: "they were committed before they ran and their partition was revoked, so they are lost",
+    _AFTER_A_RESTART: "they are not committed and run again after a restart",
+}
 
 
 @dataclass(slots=True)
@@ -59,7 +71,7 @@ class FailureLog:
             what += f" and {call.count - 1} more records of its batch"
         attempt = f" (attempt {call.attempts})" if call.attempts else ""
         outcome = self._outcome(call, is_stopping=is_stopping)
-        self._say(outcome, error, f"{what} failed{attempt}: {_told(error)}", now, with_stack=True)
+        self._say(outcome, error, f"{what} failed{attempt}: {error_text(error)}", now, with_stack=True)
 
     def _outcome(self, call: FailedCall, *, is_stopping: bool) -> str:
         if is_stopping and call.state is RecordState.PARKED:
@@ -71,11 +83,11 @@ class FailureLog:
         return (_OUTCOMES if call.count == 1 else _OUTCOMES_OF_MANY)[call.state]
 
     def dead_letter_written(self, work: InFlightRecord, topic: str, error: BaseException, now: float) -> None:
-        self._say(f"written to {topic}", error, f"{_place(work)} was given up: {_told(error)}", now)
+        self._say(f"written to {topic}", error, f"{_place(work)} was given up: {error_text(error)}", now)
 
     def dead_letter_refused(self, work: InFlightRecord, topic: str, error: BaseException, now: float) -> None:
         """Told even if the consumer is stopping for another reason, or because it was asked to."""
-        text = f"{_place(work)} could not be written to {topic}: {_told(error)}"
+        text = f"{_place(work)} could not be written to {topic}: {error_text(error)}"
         self._say(_AFTER_A_RESTART, error, text, now)
 
     def _say(self, outcome: str, error: BaseException, text: str, now: float, *, with_stack: bool = False) -> None:
@@ -112,12 +124,10 @@ class FailureLog:
     def _tell(self, key: tuple[str, type[BaseException]], kind: _Kind) -> None:
         if kind.count:
             outcome, error = key
+            if kind.count > 1:
+                outcome = _OUTCOMES_OF_REPEATS.get(outcome, outcome)
             _log.warning("%d more failed with %s; %s. Last: %s", kind.count, error.__name__, outcome, kind.last)
 
 
 def _place(work: InFlightRecord) -> str:
     return f"{work.partition} offset {work.offset}"
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from seamark.errors import SeamarkError
+from seamark.errors import SeamarkError, error_text
 from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.ports import SetAside
 from seamark.parallel.core.stall import Stall
@@ -164,7 +164,7 @@ def _commits(runtime: Reported, now: float) -> CommitStatus:
 
 
 def _parked(work: InFlightRecord, now: float) -> ParkedRecord:
-    error = None if work.error is None else f"{type(work.error).__name__}: {work.error}"
+    error = None if work.error is None else error_text(work.error)
     return ParkedRecord(work.partition, work.offset, work.attempts, error, now - work.begun)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seamark.counts import counted
+from seamark.errors import error_text
 from seamark.parallel.core.dead_letters import encode, provenance_of
 from seamark.parallel.core.engine import Engine
 from seamark.parallel.core.ports import ColumnsPort, Committed, KafkaPort, LogEndsPort, SetAside, SetAsidePort, ToCommit
@@ -27,7 +28,7 @@ from seamark.parallel.core.work import (
     StopReason,
     WriteDeadLetter,
 )
-from seamark.parallel.pools.pool import Mailbox, Pool
+from seamark.parallel.pools.pool import CannotRunHandlers, Command, Mailbox, Pool
 from seamark.parallel.run.failure_log import FailureLog
 from seamark.parallel.run.report import StallLog
 from seamark.parallel.run.trouble_log import TroubleLog
@@ -164,7 +165,7 @@ class Runtime:
 
     def _in_trouble(self, error: Exception) -> None:
         now = self.clock()
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.last_error = error_text(error)
         if self._trouble_since is None:
             self._trouble_since = now
         is_passing = getattr(error, "is_retriable", False) and not getattr(error, "causes", None)
@@ -172,7 +173,9 @@ class Runtime:
             self._poll_troubles.failed("Polling failed, retrying", error, now)
             self.mailbox.wait_here(_TROUBLE_PAUSE_S)
             return
-        self._perform(self.engine.stop(now, reason=StopReason(f"polling failed: {error}", error)))
+        # Calls are started with what was polled.
+        reason = str(error) if isinstance(error, CannotRunHandlers) else f"polling failed: {error}"
+        self._perform(self.engine.stop(now, reason=StopReason(reason, error)))
 
     @property
     def last_commit_s(self) -> float:
@@ -195,15 +198,36 @@ class Runtime:
         if mailbox.succeeded:
             self._perform(engine.succeeded_all(mailbox.take_succeeded(), self.clock()))
         while mailbox.failed:
-            call, error = mailbox.failed.popleft()
-            self.last_error = f"{type(error).__name__}: {error}"
-            now = self.clock()
-            actions = engine.failed(call, error, now)
-            assert engine.last_failure is not None
-            self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
-            self._perform(actions)
+            self._failed(*mailbox.failed.popleft())
+        while mailbox.cancelled:
+            self._cancelled(*mailbox.cancelled.popleft())
         while mailbox.commands:
             self._perform(mailbox.commands.popleft()(self.clock()))
+
+    def _failed(self, call: StartCall, error: BaseException) -> None:
+        engine, now = self.engine, self.clock()
+        self.last_error = error_text(error)
+        actions = engine.failed(call, error, now)
+        assert engine.last_failure is not None
+        self._failures.failed(engine.last_failure, error, now, is_stopping=engine.is_stopping)
+        self._perform(actions)
+
+    def _cancelled(self, call: StartCall, error: BaseException, is_interrupted: bool) -> None:
+        """Where all of it ends, what the handler waited for ends too: its records are not done, but have not failed."""
+        # At most once, they must not run a second time.
+        if self.settings.delivery != "at_most_once" and (is_interrupted or self.engine.is_stopping):
+            self._perform(self.engine.withdrawn([call], self.clock()))
+        else:
+            self._failed(call, error)
+
+    @property
+    def is_calling_back(self) -> bool:
+        """Whether the owner is in ``on_commit``: between two events, so that it can do something else there."""
+        return self._commit_observer.is_calling_back
+
+    def do_in_callback(self, command: Command) -> None:
+        """By the owner, which cannot wait for itself. What follows is done with what follows from the commit."""
+        self._actions.extend(command(self.clock()))
 
     def on_assigned(self, committed: Mapping[TopicPartition, Committed]) -> None:
         self._perform(self.engine.assigned(committed, self.clock()))
@@ -333,6 +357,7 @@ class CommitObserver:
 
     def __init__(self, on_commit: OnCommit | None) -> None:
         self._on_commit = on_commit
+        self.is_calling_back = False
         self._refusals = TroubleLog("Commits are accepted again")
         self.last_seconds = 0.0
 
@@ -360,7 +385,10 @@ class CommitObserver:
     def _tell(self, committed: Mapping[TopicPartition, int], error: BaseException | None) -> None:
         if self._on_commit is None:
             return
+        self.is_calling_back = True
         try:
             self._on_commit(committed, error)
         except Exception:  # noqa: BLE001 - user code: a callback that fails must not stop commits
             _log.exception("The on_commit callback failed.")
+        finally:
+            self.is_calling_back = False
