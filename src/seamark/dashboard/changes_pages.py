@@ -197,6 +197,7 @@ def _effects(shown: Preview) -> list[Markup]:
         again = "the group would read " + ("it" if shown.repeated == 1 else "them") + " again."
         repeated = tag("strong", f"{counted(shown.repeated, 'record')} would be repeated")
         effects.append(tag("p", repeated, ": ", again, class_="effect"))
+    effects += [tag("p", f"{remark}.", class_="effect") for remark in shown.remarks]
     return effects
 
 

@@ -80,7 +80,7 @@ def aim(
     state: ClusterState,
     *,
     at_time: Mapping[TopicPartition, int] | None = None,
-    elsewhere: Mapping[TopicPartition, Offset] | None = None,
+    elsewhere: Mapping[TopicPartition, Offset | int] | None = None,
 ) -> Aim:
     """The offsets that ``target`` means for these partitions of a group.
 
@@ -100,7 +100,7 @@ def aim(
                 where = f"the lake at {target.name}" if target.kind == "lake" else f"{target.kind} {target.name!r}"
                 found.refused[partition] = f"{where} has no offset for it"
                 continue
-            wanted = other.offset
+            wanted = other.offset if isinstance(other, Offset) else other
         elif target.kind == "shift":
             before = committed.get(partition)
             if before is None:

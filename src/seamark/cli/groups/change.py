@@ -170,7 +170,7 @@ def _aims(
         for name in dict.fromkeys(names)
     }
     at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
-    other: dict[str, Mapping[TopicPartition, Offset]] = dict(remembered)
+    other: dict[str, Mapping[TopicPartition, Offset | int]] = dict(remembered)
     if target.kind == "group":
         if missing := _absent(admin, [target.name]):
             raise SeamarkError(f"--to group:{target.name}: {missing[0]}")

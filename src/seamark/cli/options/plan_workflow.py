@@ -157,6 +157,7 @@ def show(
         for row in found.rows
     )  # fmt: skip
     write_rows(_SHOWN, rows, form)
+    _tell(found.remarks)
     problems = list(found.problems)
     if stale := [row for row in found.rows if row.standing is Standing.STALE]:
         moved = some([f"{row.partition} of group {row.group!r}: {row.problem}" for row in stale])
