@@ -60,13 +60,14 @@ def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> It
     states = [board.states[row.name, each.partition].catches_up for each in view.partitions]
     known = [each for each in states if each is not None]
     catches_up = max(known) if known and len(known) == len(states) else None
+    has_members = description.is_active
     for title, value in (
         ("Status", status_mark(row.status)),
         ("Lag", count_text(row.lag)),
         *([("Lost", count_text(row.lost))] if row.lost else []),
         *([("Unfinished", count_text(row.unfinished))] if row.unfinished != row.lag else []),
         ("Behind", behind_text(row.behind, context.wording)),
-        ("Catches up in", catches_up_text(catches_up, row.lag, context.wording)),
+        ("Catches up in", catches_up_text(catches_up, row.lag, context.wording, has_members=has_members)),
         ("State", description.state),
         ("Members", count_text(row.members)),
         ("Type", " ".join(part for part in (description.type, description.assignor) if part)),
@@ -202,7 +203,12 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 *([count_text(each.lag.lost)] if has_lost else []),
                 *([count_text(each.lag.unfinished)] if has_unfinished else []),
                 behind_text(board.look.times.get((name, each.partition)), context.wording),
-                catches_up_text(state.catches_up, each.lag.records if each.committed else None, context.wording),
+                catches_up_text(
+                    state.catches_up,
+                    each.lag.records if each.committed else None,
+                    context.wording,
+                    has_members=view.description.is_active,
+                ),
                 name_text(each.owner.client_id or each.owner.member_id) if each.owner else NOTHING,
                 remark_of(each),
             ]
