@@ -191,7 +191,7 @@ class Dashboard:
             return RedirectResponse("/login", 303)
         if len(self._sights) == 1:
             (name,) = self._sights
-            return RedirectResponse(f"/c/{urllib.parse.quote(name, safe='')}/groups", 303)
+            return _redirect(f"/c/{urllib.parse.quote(name, safe='')}/groups")
         return await self._answered(request, session, clusters_page)
 
     def _page(self, page_of: PageOf) -> Callable[[Request], Awaitable[Response]]:
@@ -267,7 +267,7 @@ class Dashboard:
 
     async def _login(self, request: Request) -> Response:
         if self._session(request) is not None:
-            return RedirectResponse("/", 303)
+            return _redirect("/")
         return self._login_answer(request, "", 200)
 
     def _login_answer(self, request: Request, problem: str, status: int) -> Response:
@@ -294,7 +294,7 @@ class Dashboard:
         if name is None:
             self._tell(request, "sent a wrong token")
             return self._login_answer(request, "Wrong token.", 403)
-        response = RedirectResponse("/", 303)
+        response = _redirect("/")
         self._set_cookie(response, SESSION_COOKIE, name, int(SESSION_S))
         response.delete_cookie(LOGIN_COOKIE)
         return response
@@ -312,6 +312,14 @@ class Dashboard:
 
     def _set_cookie(self, response: Response, name: str, value: str, seconds: int) -> None:
         response.set_cookie(name, value, seconds, secure=self._is_secure, httponly=True, samesite="strict")
+
+
+def _redirect(path: str) -> Response:
+    """Go to a page without what follows # in the address that was asked for: the printed link has the token there.
+
+    A browser keeps that part over a redirect unless the new address has one of its own, which may be empty.
+    """
+    return RedirectResponse(f"{path}#", 303)
 
 
 class _Refused(SeamarkError):
