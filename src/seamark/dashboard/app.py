@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from seamark.counts import counted
 from seamark.dashboard import access as access_rules
 from seamark.dashboard.access import LOGIN_COOKIE, SESSION_COOKIE, SESSION_S, Access, Session
-from seamark.dashboard.changes import Changes
+from seamark.dashboard.changes import Changes, NotConfirmed
 from seamark.dashboard.changes_pages import applied_page, changes_page, plan_page, reset_page, target_text
 from seamark.dashboard.clusters_page import clusters_page, error_page, login_page
 from seamark.dashboard.group_page import group_page
@@ -158,13 +158,21 @@ class Dashboard:
 
     # Actions
 
-    def _plan(self, context: Context, form: Form) -> str:
+    def _plan(self, context: Context, form: Form) -> str | Response:
+        changes = self._changes_of(context)
+        try:
+            return self._planned(context, changes, form)
+        except (UsageError, PlanRefused, NotFound) as error:
+            # The form again, with what was given to it.
+            page = reset_page(context, _one(form, "id"), form, str(error))
+            return HTMLResponse(page, _status_of(error))
+
+    def _planned(self, context: Context, changes: Changes, form: Form) -> str:
         text = target_text({name: values[0] for name, values in form.items()})
         group = _one(form, "id")
         topics = [*filter(None, form.get("topic", ())), *_one(form, "others").split()]
         if not topics:
             raise UsageError("choose at least one topic")
-        changes = self._changes_of(context)
         clamp = bool(_one(form, "clamp"))
         why = f"set to {text}" + (", or to the nearest end of the log" if clamp else "")
         return plan_page(context, changes.propose(group, topics, self._wording.target(text), why, clamp=clamp))
@@ -172,9 +180,13 @@ class Dashboard:
     def _undo(self, context: Context, form: Form) -> str:
         return plan_page(context, self._changes_of(context).propose_undo(_one(form, "plan")))
 
-    def _apply(self, context: Context, form: Form) -> str:
+    def _apply(self, context: Context, form: Form) -> str | Response:
         digest, confirmed = _one(form, "digest"), _one(form, "confirmed")
-        applied = self._changes_of(context).apply(digest, confirmed)
+        changes = self._changes_of(context)
+        try:
+            applied = changes.apply(digest, confirmed)
+        except NotConfirmed as error:
+            return HTMLResponse(plan_page(context, error.proposal, str(error)), _status_of(error))
         name = applied.undo_path.name.removesuffix(".undo.json") if applied.undo_path else f"seamark-plan-{digest[:12]}"
         return applied_page(context, applied, name, confirmed)
 
