@@ -39,9 +39,12 @@ def simulate(
     from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
     if list_scenarios:
+        width = max(map(len, SCENARIOS))
         for each in SCENARIOS.values():
             typer.echo(
-                json.dumps({"name": each.name, "about": each.about}) if as_json else f"{each.name:<18} {each.about}"
+                json.dumps({"name": each.name, "about": each.about})
+                if as_json
+                else f"{each.name:<{width}}  {each.about}"
             )
         return
     if count < 1:

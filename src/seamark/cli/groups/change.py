@@ -183,7 +183,8 @@ def _aims(
     for name, partitions in asked.items():
         if not partitions:
             why = next(iter(_absent(admin, [name])), f"group {name!r} has no committed offsets")
-            raise UsageError(f"{why}; use --topic to choose what to set")
+            remedy = " Use" if why.endswith("?") else "; use"
+            raise UsageError(f"{why}{remedy} --topic to choose what to set")
         found = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
         if found.refused and not found.wanted:
             partition, reason = next(iter(found.refused.items()))
