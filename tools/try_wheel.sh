@@ -15,7 +15,7 @@ import zipfile
 whl, tar = sorted(sys.argv[1:], key=lambda name: not name.endswith(".whl"))
 expected = {
     whl: {"seamark"},
-    tar: {"src", "requirements", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"},
+    tar: {"src", "requirements", "tools", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"},
 }
 tops = {
     whl: {name.split("/")[0] for name in zipfile.ZipFile(whl).namelist() if ".dist-info/" not in name},

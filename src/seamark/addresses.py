@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 from typing import NamedTuple
 
@@ -36,6 +37,17 @@ def parse_address(option: str, text: str) -> Address:
     if not host:
         raise ConfigError(option, shortened(text), "must be HOST:PORT; use 0.0.0.0 for all addresses of this machine")
     return Address(host, int(port))
+
+
+def why_not_bound(address: Address, error: OSError) -> str:
+    """Why nothing can listen there.
+
+    >>> why_not_bound(Address("::1", 80), OSError(errno.EADDRINUSE, "Address already in use"))
+    'cannot listen on [::1]:80: the address is in use'
+    """
+    # Python adds what it attempted to some errors.
+    reason = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return f"cannot listen on {address}: {reason}"
 
 
 def is_loopback(host: str) -> bool:

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from seamark.address_failures import network_of
-from seamark.addresses import Address, is_loopback, parse_address
-from seamark.errors import ConfigError
+from seamark.addresses import Address, is_loopback, parse_address, why_not_bound
+from seamark.errors import UsageError
 from seamark.http_hosts import AllowedHosts
 from seamark.readable_log import readable_logger
 
@@ -206,7 +206,7 @@ class HttpPages:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family)
         except OSError as error:
-            raise ConfigError("listen", listen, f"cannot be listened at: {error.strerror}") from None
+            raise UsageError(why_not_bound(Address(host, port), error)) from None
         self._loop = asyncio.new_event_loop()
         self.address = str(Address(*self._socket.getsockname()[:2]))
         self._is_serving = threading.Event()

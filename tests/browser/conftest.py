@@ -127,7 +127,9 @@ def serve(live, directory, *, plans):
     from seamark.monitor.history import History
 
     def target(text):
-        return parse_target(text, now_ms=int(time.time() * 1000), time_ms_of=time_ms_of, seconds_of=seconds_of)
+        return parse_target(
+            text, now_ms=int(time.time() * 1000), time_ms_of=time_ms_of, seconds_of=seconds_of, option=""
+        )
 
     history = History(directory / "history.sqlite3")
     sight = Sight("main", Admin(bootstrap_servers=live.bootstrap), history, every=0.5)

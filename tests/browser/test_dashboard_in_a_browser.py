@@ -34,6 +34,11 @@ def test_a_wrong_token_is_refused_the_link_logs_in_and_the_way_out_works(new_pag
     log_in(page, address)
     assert TOKEN not in page.url
     assert page.evaluate("document.cookie").find("session") < 0
+    # The same link again, by somebody who is logged in: a redirect would keep what follows #.
+    page.goto("about:blank")
+    page.goto(f"{address}/login#{TOKEN}")
+    page.get_by_role("heading", name="Groups").wait_for()
+    assert page.url == f"{address}/c/main/groups"
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url("**/login")
     page.goto(f"{address}/c/main/groups")

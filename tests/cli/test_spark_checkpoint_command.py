@@ -11,6 +11,7 @@ from seamark import Broker
 from seamark.cli.show.durations import time_ms_of
 from seamark.client import Consumer, Offset, Producer, TopicPartition
 from seamark.client.admin.types import NewTopic
+from seamark.wire.offsets import done_ahead
 from tests.support.checkpoints import checkpoint
 from tests.support.commands import command_runner
 
@@ -220,6 +221,12 @@ def test_a_new_query_starts_where_a_group_is(seamark, kafka_like, admin, topic, 
     )  # fmt: skip
     assert (written.code, written.out) == (0, "")
     assert json.loads((tmp_path / "start.json").read_text()) == {topic: {"0": -1, "1": 3}}
+    # What a parallel consumer has done beyond its offset cannot be said to Spark, so it is said to the user.
+    ahead = Offset(3, done_ahead.encode(3, [5, 6, 8]).text)
+    admin.alter_group_offsets(group, {TopicPartition(topic, 1): ahead}).raise_if_failed()
+    found = seamark("from-group", group, "--fallback", "latest", "--bootstrap", kafka_like.bootstrap)
+    assert json.loads(found.out) == {topic: {"0": -1, "1": 3}}
+    assert "has done 3 records beyond its committed offsets" in found.err
 
 
 @pytest.mark.parametrize(

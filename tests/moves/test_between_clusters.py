@@ -9,6 +9,7 @@ from seamark import Broker
 from seamark.client import Admin, Consumer, Offset, TopicPartition
 from seamark.client.admin.types import NewTopic
 from seamark.moves.record_points import CONSUMER_SETTINGS, read_points
+from seamark.wire.offsets import done_ahead
 from tests.support.produced import produce
 
 RECORDS = 40
@@ -104,6 +105,12 @@ def test_in_a_shifted_log_the_group_goes_on_by_time_and_passes_nothing_unread(
     assert "less 3 s" in rows[0]["note"]
     assert "its metadata is dropped" in rows[0]["note"]
     assert rows[0]["repeated"] == 5
+    # The offsets of a done-ahead map mean other records there: what it has is repeated, and counted.
+    ahead = Offset(25, done_ahead.encode(25, [27, 28]).text)
+    admins[0].alter_group_offsets(group, {where: ahead}).raise_if_failed()
+    _, rows = move(group, "--overlap", "3s")
+    assert "with it the record of 2 records done beyond the offset, which are repeated" in rows[0]["note"]
+    assert rows[0]["repeated"] == 5 + 2
 
 
 def test_a_group_at_the_end_of_an_unequal_log_repeats_its_last_records(clusters, admins, topic, move, fresh_name):

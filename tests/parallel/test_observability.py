@@ -18,7 +18,7 @@ from seamark.parallel.core.work import RecordState
 from seamark.parallel.observe.health import HealthServer, complaints, unready
 from seamark.parallel.observe.metrics import metrics_text
 from seamark.parallel.observe.progress import Progress, progress_text
-from seamark.parallel.observe.status import CommitStatus, PartitionStatus, StallStatus, State, Status
+from seamark.parallel.observe.status import CommitStatus, PartitionStatus, StallStatus, State, Status, Summary
 from seamark.topic_partition import TopicPartition
 from tests.support.waiting import eventually
 
@@ -160,8 +160,13 @@ def test_an_address_that_cannot_be_listened_at_is_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ConfigError, match="cannot be listened at"):
+        with pytest.raises(UsageError, match=r"^cannot listen on 127\.0\.0\.1:\d+: the address is in use$"):
             HealthServer(Told(STATUS), f"127.0.0.1:{taken.getsockname()[1]}").start()
+
+
+def test_all_numbers_of_a_summary_are_written_alike():
+    ended = Summary(None, {"done": 1872, "polled": 1900}, 0.3, {}, unfinished=1028)
+    assert str(ended) == "1,872 of 1,900 records done in 0.3 s, 1,028 unfinished; stopped as asked"
 
 
 def test_progress_is_one_line_with_rate_lag_and_stalls():

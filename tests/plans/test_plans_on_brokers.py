@@ -12,12 +12,14 @@ import pytest
 from seamark.client import Admin, Consumer, Offset, Producer, TopicPartition
 from seamark.client.admin.types import NewTopic
 from seamark.client.errors import NoBrokerAvailable, OperationTimedOut
+from seamark.parallel import ParallelConsumer, Park, Retry
 from seamark.plans import (
     GroupInUse,
     OutsideLog,
     PlanIncomplete,
     PlanStale,
     TopicChanged,
+    UndoRecord,
     WrongCluster,
     apply,
     build_plan,
@@ -324,3 +326,37 @@ def test_a_process_killed_while_it_applies_leaves_a_plan_that_can_be_finished(ka
     found = admin.list_group_offsets(groups)
     assert all(offset == Offset(5) for offsets in found.values() for offset in offsets.values())
     assert sum(map(len, found.values())) == len(plan)
+
+
+def test_what_a_parallel_consumer_did_beyond_its_offset_runs_again_only_after_a_rewind(
+    kafka_like, admin, topic, fresh_name
+):
+    group, first = fresh_name("parallel"), TopicPartition(topic, 0)
+
+    def runs(partitions, failing=()):
+        """The offsets of partition 0 that ran until all that is not done was done."""
+        seen = []
+
+        def handle(record):
+            if record.partition == 0 and record.offset in failing:
+                raise ValueError
+            seen.append((record.partition, record.offset))
+
+        config = {"bootstrap.servers": kafka_like.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+        with ParallelConsumer(config, [topic], handle, retry=Retry(attempts=1), then=Park()) as consumer:
+            assert consumer.wait_until(lambda: len(seen) >= partitions, timeout=30)
+        return sorted(offset for partition, offset in seen if partition == 0)
+
+    assert runs(3 * RECORDS - 1, failing={2}) == [0, 1, *range(3, RECORDS)]
+    assert (at_commit := admin.list_group_offsets([group])[group][first]).offset == 2
+    state = read_state(admin, {group: [first]})
+    back = build_plan(state, {group: {first: 1}}, made_by="test", now_ms=1)
+    assert preview(back, state).repeated == 1 + 7
+    on = build_plan(state, {group: {first: 3}}, made_by="test", now_ms=1)
+    assert (preview(on, state).repeated, preview(on, state).skipped) == (0, 1)
+    apply(admin, on).raise_if_incomplete()
+    taken_back = plan_undo(UndoRecord(on, 1), read_state(admin, {group: [first]}), made_by="test", now_ms=2)
+    apply(admin, taken_back).raise_if_incomplete()
+    assert admin.list_group_offsets([group])[group][first] == at_commit
+    apply(admin, back).raise_if_incomplete()
+    assert runs(1 + 1 + 7) == list(range(1, RECORDS))

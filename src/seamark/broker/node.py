@@ -7,12 +7,11 @@ leads nothing; started again it has the same address.
 from __future__ import annotations
 
 import asyncio
-import errno
 import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.addresses import Address
+from seamark.addresses import Address, why_not_bound
 from seamark.broker.clock import BrokerClock, Timers
 from seamark.broker.cluster.cluster import Cluster
 from seamark.broker.cluster.nodes import Caller, NodePart
@@ -175,7 +174,7 @@ class Node:
                 )
             except OSError as error:
                 self._close_servers()
-                raise UsageError(_why_not_bound(listener, error)) from error
+                raise UsageError(why_not_bound(Address(listener.host, listener.port), error)) from error
             self._servers.append(server)
             listener.port = server.sockets[0].getsockname()[1]
 
@@ -216,10 +215,3 @@ if TYPE_CHECKING:
     def _services_of(node: Node) -> Services:
         """Handlers are found by name, so only here the type checker sees that a node has what they use."""
         return node
-
-
-def _why_not_bound(listener: Listener, error: OSError) -> str:
-    place = f"{listener.host}:{listener.port}"
-    if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {place}: the address is in use"
-    return f"cannot listen on {place}: {error.strerror or error}"

@@ -226,7 +226,8 @@ class BrokerServer:
         now = self.clock.real_monotonic()
         if now - self._told_failures.get(key, -inf) >= _SECONDS_BETWEEN_LINES:
             self._told_failures[key] = now
-            _log.error("%s: %s", place, error)
+            # A log's error begins with its file, which for one in memory is the place.
+            _log.error("%s: %s", place, str(error).removeprefix(f"{place}: "))
 
     def _reopened(self, partition: Partition) -> None:
         for key in [key for key in self._told_failures if key[0] == partition.name]:

@@ -151,7 +151,7 @@ def dashboard(
     wording = Wording(
         duration_text,
         lambda text: parse_target(
-            text, now_ms=int(time.time() * 1000), time_ms_of=time_ms_of, seconds_of=seconds_of
+            text, now_ms=int(time.time() * 1000), time_ms_of=time_ms_of, seconds_of=seconds_of, option=""
         ),
     )  # fmt: skip
     with contextlib.ExitStack() as stack:

@@ -38,6 +38,13 @@ class PlainCommand(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = _plain(error)
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         told = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
         arguments = [
@@ -50,6 +57,14 @@ class PlainCommand(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _plain(refused: typer.BadParameter) -> str:
+    """Why a value was refused, with the value; the library's own words are those of its parser."""
+    details: list[Any] = getattr(refused.__cause__, "errors", list)()
+    if details and str(details[0].get("type", "")).startswith("int_"):
+        return f"{details[0].get('input')!r} is not an integer"
+    return str(refused.message)
 
 
 def _argument_name(param: Any, shown: str) -> str:

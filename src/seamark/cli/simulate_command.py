@@ -39,11 +39,12 @@ def simulate(
     from seamark.simulation import SCENARIOS, LifetimeFailed, lifetime_of, scenario_named
 
     if list_scenarios:
+        width = max(map(len, SCENARIOS))
         for listed in SCENARIOS.values():
             typer.echo(
                 json.dumps({"name": listed.name, "about": listed.about})
                 if as_json
-                else f"{listed.name:<18} {listed.about}"
+                else f"{listed.name:<{width}}  {listed.about}"
             )
         return
     if count < 1:

@@ -17,6 +17,7 @@ from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, Clamp, Pla
 from seamark.cli.show.lag_columns import BEYOND, LAG, LOST, LagParts, Note, write_lags
 from seamark.cli.show.rows import Column, chosen_form, write_file, write_rows
 from seamark.cli.show.terminal_text import say, tell
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.readable_text import readable_json
 
@@ -188,7 +189,8 @@ def from_group(
 ) -> None:
     """Print startingOffsets made from a group.
 
-    A new query with them continues at the group's offsets.
+    A new query with them continues at the group's offsets, and so repeats records that a parallel consumer has done
+    beyond them; how many is said.
     """
     if fallback not in (*_STARTS, "fail"):
         raise UsageError(f"--fallback must be earliest, latest or fail, got {fallback!r}")
@@ -270,6 +272,7 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
     """Every partition of the topics: Spark refuses starting offsets that leave one out."""
     from seamark.plans.cluster_reading import read_committed, read_topics
     from seamark.plans.errors import some
+    from seamark.plans.progress import count, done_beyond
     from seamark.spark.errors import NoGroupOffset, TopicMissing
     from seamark.topic_partition import TopicPartition
 
@@ -281,16 +284,23 @@ def _starting_offsets(admin: Admin, group: str, topics: list[str], fallback: str
     if missing := [name for name in names if name not in described]:
         raise TopicMissing(f"the cluster has no topic {some(missing)}")
     starts: dict[str, dict[str, int]] = {}
+    ahead = 0
     without = []
     for name in names:
         for index in range(described[name].partition_count):
             partition = TopicPartition(name, index)
             if partition in committed:
                 start = committed[partition].offset
+                ahead += count(done_beyond(committed[partition]))
             else:
                 without.append(partition)
                 start = _STARTS.get(fallback, 0)
             starts.setdefault(name, {})[str(index)] = start
     if without and fallback == "fail":
         raise NoGroupOffset(f"group {group!r} has no offset of {some(without)}: give --fallback earliest or latest")
+    if ahead:
+        say(
+            f"seamark: group {group!r} has done {counted(ahead, 'record')} beyond its committed offsets; "
+            "startingOffsets cannot say so, and the query would process them again"
+        )
     return starts

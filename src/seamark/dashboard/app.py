@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from seamark.counts import counted
 from seamark.dashboard import access as access_rules
 from seamark.dashboard.access import LOGIN_COOKIE, SESSION_COOKIE, SESSION_S, Access, Session
-from seamark.dashboard.changes import Changes
+from seamark.dashboard.changes import Changes, NotConfirmed
 from seamark.dashboard.changes_pages import applied_page, changes_page, plan_page, reset_page, target_text
 from seamark.dashboard.clusters_page import clusters_page, error_page, login_page
 from seamark.dashboard.group_page import group_page
@@ -158,13 +158,21 @@ class Dashboard:
 
     # Actions
 
-    def _plan(self, context: Context, form: Form) -> str:
+    def _plan(self, context: Context, form: Form) -> str | Response:
+        changes = self._changes_of(context)
+        try:
+            return self._planned(context, changes, form)
+        except (UsageError, PlanRefused, NotFound) as error:
+            # The form again, with what was given to it.
+            page = reset_page(context, _one(form, "id"), form, str(error))
+            return HTMLResponse(page, _status_of(error))
+
+    def _planned(self, context: Context, changes: Changes, form: Form) -> str:
         text = target_text({name: values[0] for name, values in form.items()})
         group = _one(form, "id")
         topics = [*filter(None, form.get("topic", ())), *_one(form, "others").split()]
         if not topics:
             raise UsageError("choose at least one topic")
-        changes = self._changes_of(context)
         clamp = bool(_one(form, "clamp"))
         why = f"set to {text}" + (", or to the nearest end of the log" if clamp else "")
         return plan_page(context, changes.propose(group, topics, self._wording.target(text), why, clamp=clamp))
@@ -172,9 +180,13 @@ class Dashboard:
     def _undo(self, context: Context, form: Form) -> str:
         return plan_page(context, self._changes_of(context).propose_undo(_one(form, "plan")))
 
-    def _apply(self, context: Context, form: Form) -> str:
+    def _apply(self, context: Context, form: Form) -> str | Response:
         digest, confirmed = _one(form, "digest"), _one(form, "confirmed")
-        applied = self._changes_of(context).apply(digest, confirmed)
+        changes = self._changes_of(context)
+        try:
+            applied = changes.apply(digest, confirmed)
+        except NotConfirmed as error:
+            return HTMLResponse(plan_page(context, error.proposal, str(error)), _status_of(error))
         name = applied.undo_path.name.removesuffix(".undo.json") if applied.undo_path else f"seamark-plan-{digest[:12]}"
         return applied_page(context, applied, name, confirmed)
 
@@ -191,7 +203,7 @@ class Dashboard:
             return RedirectResponse("/login", 303)
         if len(self._sights) == 1:
             (name,) = self._sights
-            return RedirectResponse(f"/c/{urllib.parse.quote(name, safe='')}/groups", 303)
+            return _redirect(f"/c/{urllib.parse.quote(name, safe='')}/groups")
         return await self._answered(request, session, clusters_page)
 
     def _page(self, page_of: PageOf) -> Callable[[Request], Awaitable[Response]]:
@@ -267,7 +279,7 @@ class Dashboard:
 
     async def _login(self, request: Request) -> Response:
         if self._session(request) is not None:
-            return RedirectResponse("/", 303)
+            return _redirect("/")
         return self._login_answer(request, "", 200)
 
     def _login_answer(self, request: Request, problem: str, status: int) -> Response:
@@ -294,7 +306,7 @@ class Dashboard:
         if name is None:
             self._tell(request, "sent a wrong token")
             return self._login_answer(request, "Wrong token.", 403)
-        response = RedirectResponse("/", 303)
+        response = _redirect("/")
         self._set_cookie(response, SESSION_COOKIE, name, int(SESSION_S))
         response.delete_cookie(LOGIN_COOKIE)
         return response
@@ -312,6 +324,14 @@ class Dashboard:
 
     def _set_cookie(self, response: Response, name: str, value: str, seconds: int) -> None:
         response.set_cookie(name, value, seconds, secure=self._is_secure, httponly=True, samesite="strict")
+
+
+def _redirect(path: str) -> Response:
+    """Go to a page without what follows # in the address that was asked for: the printed link has the token there.
+
+    A browser keeps that part over a redirect unless the new address has one of its own, which may be empty.
+    """
+    return RedirectResponse(f"{path}#", 303)
 
 
 class _Refused(SeamarkError):

@@ -21,12 +21,13 @@ from seamark.rules.status import Status, worst
 from seamark.rules.time_lag import TimeLag
 from seamark.topic_partition import TopicPartition
 
-# These mean that somebody should look; SLOW is told on the page only.
+# These mean that somebody should look; SLOW and NO_MEMBERS are told on the page only.
 TROUBLES = frozenset({Status.STALLED, Status.STOPPED, Status.REWOUND, Status.LOST, Status.BEYOND})
 _MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _NAMED = 3
 
 _EXPLAINED = {
+    Status.NO_MEMBERS: "there are unread records, and the group has no members at the moment",
     Status.SLOW: "records are written faster than the group reads them",
     Status.STALLED: "there are unread records and the group has members, but its offset does not move",
     Status.STOPPED: "there are unread records, but the group has no members",
@@ -40,7 +41,7 @@ _LOSS_CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """``catches_up`` in seconds: infinite if it does not, None if that cannot be told yet."""
+    """``catches_up`` in seconds: infinite if it does not, None if that cannot be told."""
 
     status: Status
     catches_up: float | None

@@ -65,6 +65,18 @@ class Proposal:
         return UNDO_CLAMP_HINT if self.plan.undoes else CLAMP_HINT
 
 
+class NotConfirmed(UsageError):
+    """What was typed is not how many records the change skips."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        skipped = proposal.preview.skipped
+        super().__init__(
+            f"the change skips {counted(skipped, 'record')}: type {number_text(skipped)} to confirm it; "
+            "nothing was changed"
+        )
+        self.proposal = proposal
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """An applied plan in the directory; ``name`` is what it is taken back by."""
@@ -134,10 +146,7 @@ class Changes:
             raise NotFound("this plan has expired: make a new one")
         plan, skipped = proposal.plan, proposal.preview.skipped
         if skipped and confirmed.replace(",", "").replace(" ", "") != str(skipped):
-            raise UsageError(
-                f"the change skips {counted(skipped, 'record')}: type {number_text(skipped)} to confirm it; "
-                "nothing was changed"
-            )
+            raise NotConfirmed(proposal)
         if not self._applying.acquire(blocking=False):
             raise SeamarkError("another change of this cluster is in progress: try again later")
         try:

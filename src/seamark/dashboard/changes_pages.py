@@ -10,7 +10,7 @@ from seamark.dashboard.changes import Done, Proposal
 from seamark.dashboard.layout import Context, hidden, page, table
 from seamark.dashboard.markup import Child, Markup, tag
 from seamark.dashboard.sight import NotFound
-from seamark.dashboard.wording import NOTHING, change_text, count_text, time_text
+from seamark.dashboard.wording import NOTHING, change_text, count_text, sentence_text, time_text
 from seamark.errors import UsageError
 from seamark.plans import Applied, Preview, Standing, digest_of
 from seamark.plans.errors import some
@@ -29,13 +29,18 @@ _MOST_ROWS = 500
 _LONGEST = 2000
 
 
-def reset_page(context: Context, group: str) -> str:
+def reset_page(
+    context: Context, group: str, given: Mapping[str, Sequence[str]] | None = None, problem: str = ""
+) -> str:
+    """The form; after a ``problem`` with what was ``given`` to it."""
     board = context.here.board
     if board is None:
         raise NotFound("this cluster has not been polled yet: try again in a moment")
     context.here.group_row(board, group)
     view = board.views[group]
     topics = sorted({partition.partition.topic for partition in view.partitions})
+    chosen = topics if given is None else given.get("topic", ())
+    way, value, others, clamp = (_given(given, name) for name in ("way", "value", "others", "clamp"))
     warning = None
     if view.description.is_active:
         members = counted(len(view.description.members), "member")
@@ -46,7 +51,7 @@ def reset_page(context: Context, group: str) -> str:
             role="alert",
         )
     boxes = [
-        tag("label", tag("input", type="checkbox", name="topic", value=topic, checked=True), " ", topic)
+        tag("label", tag("input", type="checkbox", name="topic", value=topic, checked=topic in chosen), " ", topic)
         for topic in topics[:_MOST_TOPICS]
     ]
     more = len(topics) - len(boxes)
@@ -56,6 +61,7 @@ def reset_page(context: Context, group: str) -> str:
         f"Reset {group}",
         tag("p", tag("a", group or "(no name)", href=context.url("group", id=group)), " › reset", class_="quiet"),
         tag("h1", "Reset offsets"),
+        _problem(problem),
         warning,
         tag(
             "form",
@@ -66,7 +72,11 @@ def reset_page(context: Context, group: str) -> str:
                 boxes or tag("p", "The group has no committed offsets.", class_="quiet"),
                 tag("p", f"and {more} more: enter them below", class_="quiet") if more > 0 else None,
             ),
-            tag("label", "Others ", tag("input", name="others", placeholder="topic or topic:0,1", maxlength=_LONGEST)),
+            tag(
+                "label",
+                "Others ",
+                tag("input", name="others", value=others, placeholder="topic or topic:0,1", maxlength=_LONGEST),
+            ),
             tag(
                 "div",
                 tag(
@@ -74,7 +84,7 @@ def reset_page(context: Context, group: str) -> str:
                     "Set to ",
                     tag(
                         "select",
-                        [tag("option", title, value=way) for way, (title, _) in _WAYS.items()],
+                        [tag("option", title, value=each, selected=each == way) for each, (title, _) in _WAYS.items()],
                         name="way",
                         id="way",
                     ),
@@ -82,14 +92,16 @@ def reset_page(context: Context, group: str) -> str:
                 tag(
                     "label",
                     "Value ",
-                    tag("input", name="value", id="value", maxlength=_LONGEST, aria_describedby="examples"),
+                    tag(
+                        "input", name="value", id="value", value=value, maxlength=_LONGEST, aria_describedby="examples"
+                    ),
                 ),
                 class_="line",
             ),
             tag("p", f"Examples of values: {examples}. Times without a zone are UTC.", class_="quiet", id="examples"),
             tag(
                 "label",
-                tag("input", type="checkbox", name="clamp", value="yes"),
+                tag("input", type="checkbox", name="clamp", value="yes", checked=bool(clamp)),
                 " If an offset is outside the log, use the nearest end of the log. Otherwise the reset is refused.",
             ),
             tag("button", "Show what would change", class_="primary"),
@@ -99,6 +111,15 @@ def reset_page(context: Context, group: str) -> str:
         ),
         section="changes",
     )
+
+
+def _problem(text: str) -> Markup | None:
+    """Why what was asked for was not done."""
+    return tag("p", sentence_text(text), class_="problem", role="alert") if text else None
+
+
+def _given(form: Mapping[str, Sequence[str]] | None, name: str) -> str:
+    return next(iter((form or {}).get(name, ())), "")
 
 
 def target_text(form: Mapping[str, str]) -> str:
@@ -113,12 +134,14 @@ def target_text(form: Mapping[str, str]) -> str:
     return f"{way}:{value}"
 
 
-def plan_page(context: Context, proposal: Proposal) -> str:
+def plan_page(context: Context, proposal: Proposal, problem: str = "") -> str:
+    """What would change; ``problem`` is why it was not made."""
     plan = proposal.plan
     groups = ", ".join(group.group for group in plan.groups)
     remarks = [tag("li", remark) for remark in proposal.remarks[:_MOST_ROWS]]
     content: list[Child] = [
         tag("h1", "Undo: what would change" if plan.undoes else "What would change"),
+        _problem(problem),
         tag("p", f"Nothing was changed yet; the plan: {plan.why}", class_="quiet"),
         tag("ul", remarks, class_="remarks") if remarks else None,
     ]
@@ -197,6 +220,7 @@ def _effects(shown: Preview) -> list[Markup]:
         again = "the group would read " + ("it" if shown.repeated == 1 else "them") + " again."
         repeated = tag("strong", f"{counted(shown.repeated, 'record')} would be repeated")
         effects.append(tag("p", repeated, ": ", again, class_="effect"))
+    effects += [tag("p", f"{remark}.", class_="effect") for remark in shown.remarks]
     return effects
 
 

@@ -8,7 +8,7 @@ from seamark.counts import counted
 from seamark.dashboard.layout import Context, page, status_mark
 from seamark.dashboard.markup import Markup, tag
 from seamark.dashboard.sight import Sight
-from seamark.dashboard.wording import count_text
+from seamark.dashboard.wording import count_text, sentence_text
 from seamark.rules.status import Status
 
 
@@ -72,12 +72,11 @@ def login_page(secret: str, problem: str, theme: str) -> str:
 
 def error_page(context: Context | None, sentence: str, theme: str = "") -> str:
     """What went wrong, in a sentence."""
-    said = sentence[:1].upper() + sentence[1:] + ("" if sentence.endswith((".", "?")) else ".")
     return page(
         context,
         "Not possible",
         tag("h1", "That did not work"),
-        tag("p", said, class_="problem", role="alert"),
+        tag("p", sentence_text(sentence), class_="problem", role="alert"),
         tag("p", tag("a", "Back to the start page", href="/")),
         theme=theme,
     )

@@ -60,13 +60,14 @@ def _tiles(context: Context, board: Board, row: GroupRow, view: GroupView) -> It
     states = [board.states[row.name, partition.partition].catches_up for partition in view.partitions]
     known = [seconds for seconds in states if seconds is not None]
     catches_up = max(known) if known and len(known) == len(states) else None
+    has_members = description.is_active
     for title, value in (
         ("Status", status_mark(row.status)),
         ("Lag", count_text(row.lag)),
         *([("Lost", count_text(row.lost))] if row.lost else []),
         *([("Unfinished", count_text(row.unfinished))] if row.unfinished != row.lag else []),
         ("Behind", behind_text(row.behind, context.wording)),
-        ("Catches up in", catches_up_text(catches_up, row.lag, context.wording)),
+        ("Catches up in", catches_up_text(catches_up, row.lag, context.wording, has_members=has_members)),
         ("State", description.state),
         ("Members", count_text(row.members)),
         ("Type", " ".join(part for part in (description.type, description.assignor) if part)),
@@ -207,7 +208,10 @@ def _partitions(context: Context, board: Board, view: GroupView, query: Query) -
                 *([count_text(partition.lag.unfinished)] if has_unfinished else []),
                 behind_text(board.look.times.get((name, partition.partition)), context.wording),
                 catches_up_text(
-                    state.catches_up, partition.lag.records if partition.committed else None, context.wording
+                    state.catches_up,
+                    partition.lag.records if partition.committed else None,
+                    context.wording,
+                    has_members=view.description.is_active,
                 ),
                 name_text(partition.owner.client_id or partition.owner.member_id) if partition.owner else NOTHING,
                 remark_of(partition),

@@ -19,6 +19,7 @@ from seamark.rules.status import Status
 _STATUS_CLASS = {
     Status.OK: "ok",
     Status.UNKNOWN: "unknown",
+    Status.NO_MEMBERS: "unknown",
     Status.SLOW: "slow",
     Status.STALLED: "bad",
     Status.STOPPED: "bad",

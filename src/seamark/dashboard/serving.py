@@ -15,7 +15,7 @@ from typing import Self
 
 import uvicorn
 
-from seamark.addresses import parse_address
+from seamark.addresses import Address, parse_address, why_not_bound
 from seamark.dashboard.app import Dashboard
 from seamark.dashboard.http_limits import (
     MAX_HEAD_BYTES,
@@ -25,7 +25,7 @@ from seamark.dashboard.http_limits import (
     HttpConnections,
     LimitedRequests,
 )
-from seamark.errors import ConfigError
+from seamark.errors import ConfigError, UsageError
 
 _END_S = 3
 # From the connection to the end of the TLS handshake.
@@ -82,7 +82,7 @@ class Server:
                 (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128
             )
         except OSError as error:
-            raise ConfigError("listen", listen, f"cannot be listened at: {error.strerror}") from None
+            raise UsageError(why_not_bound(Address(host, port), error)) from None
         self._host = host
         self._server = _Uvicorn(config)
         # Signals stay with whoever waits: uvicorn takes them on the main thread only.

@@ -21,7 +21,7 @@ from seamark.monitor.history import Event, GroupSample, History, HistoryError, P
 from seamark.monitor.poller import Look, Poller
 from seamark.monitor.watching import Watching
 from seamark.monitor.webhook import Webhook
-from seamark.rules.status import PATIENT
+from seamark.rules.status import PATIENT, Status
 from seamark.suggest import absent
 from seamark.topic_partition import TopicPartition
 
@@ -201,7 +201,9 @@ class Sight:
             over = self._over(row.lag, behind)
             if row.status not in TROUBLES and not over:
                 continue
-            sentences = [f"{partition}: {text}" for partition, _, text in findings(board, row.name)] + over
+            # Members may be on their way back; that they are away is no part of an alarm.
+            told = [each for each in findings(board, row.name) if each[1] is not Status.NO_MEMBERS]
+            sentences = [f"{partition}: {text}" for partition, _, text in told] + over
             status = row.status.value if row.status in TROUBLES else "too far behind"
             troubles[row.name] = Trouble(status, tuple(sentences[:_TOLD_FINDINGS]), row.lag, behind)
         return troubles

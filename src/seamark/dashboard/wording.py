@@ -54,9 +54,18 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def catches_up_text(seconds: float | None, lag: int | None, wording: Wording) -> str:
-    """When a group will have caught up; a dash if it has, or if it has not begun."""
-    if not lag or seconds == 0:
+def sentence_text(reason: str) -> str:
+    """A reason as a sentence of its own.
+
+    >>> sentence_text("no such page"), sentence_text("no topic 'a'; did you mean 'b'?")
+    ('No such page.', "No topic 'a'; did you mean 'b'?")
+    """
+    return reason[:1].upper() + reason[1:] + ("" if reason.endswith((".", "?")) else ".")
+
+
+def catches_up_text(seconds: float | None, lag: int | None, wording: Wording, *, has_members: bool) -> str:
+    """When a group will have caught up; a dash if it has, if it has not begun, or if nobody reads for it."""
+    if not lag or seconds == 0 or (seconds is None and not has_members):
         return NOTHING
     return wording.duration(seconds) or "not enough data"
 

@@ -115,7 +115,8 @@ def _partitions(poller: Poller) -> Iterator[str]:
             if (age := look.times.get((view.group_id, partition.partition))) is not None:
                 ages.append((labels, age.seconds))
             state = poller.watching.status(view.group_id, partition.partition)
-            if state not in (Status.OK, Status.UNKNOWN):
+            # No trouble until the members have had time to come back; then it is stopped.
+            if state not in (Status.OK, Status.UNKNOWN, Status.NO_MEMBERS):
                 states.append(({**labels, "status": state.value}, 1))
     yield _family("seamark_committed_offset", "gauge", "The committed offset.", offsets)
     # Of the group: the broker itself serves seamark_log_end_offset, without one.

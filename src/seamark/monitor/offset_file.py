@@ -29,6 +29,8 @@ _FIELDS = ("format", "version", "cluster_id", "groups")
 _ENTRY = ("topic", "partition", "offset", "metadata", "leader_epoch")
 
 Offsets = dict[TopicPartition, Offset]
+# A plain number says nothing of metadata.
+OffsetsRead = dict[TopicPartition, Offset | int]
 # The group of rows that name none.
 ANY_GROUP = ""
 
@@ -63,7 +65,7 @@ def offsets_csv(groups: Mapping[str, Offsets]) -> str:
     return out.getvalue()
 
 
-def read_offsets(path: Path) -> dict[str, Offsets]:
+def read_offsets(path: Path) -> dict[str, OffsetsRead]:
     """Offsets by group; those of a file that names no group are under ``ANY_GROUP``."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -77,12 +79,12 @@ def read_offsets(path: Path) -> dict[str, Offsets]:
     return offsets
 
 
-def offsets_for(by_group: Mapping[str, Offsets], group: str) -> Offsets:
+def offsets_for(by_group: Mapping[str, OffsetsRead], group: str) -> OffsetsRead:
     """What a file says of one group."""
     return by_group.get(group) or by_group.get(ANY_GROUP) or {}
 
 
-def _of_json(text: str, path: Path) -> dict[str, Offsets]:
+def _of_json(text: str, path: Path) -> dict[str, OffsetsRead]:
     try:
         content = json.loads(text, object_pairs_hook=no_field_twice)
     except (ValueError, RecursionError) as error:
@@ -95,7 +97,7 @@ def _of_json(text: str, path: Path) -> dict[str, Offsets]:
         raise UsageError(f"{path}: version {content.get('version')!r} of the format is not supported, only {VERSION}")
     if wrong := next((name for name in content if name not in _FIELDS), None):
         raise UsageError(f"{path}: {unknown('field', wrong, _FIELDS)}")
-    groups: dict[str, Offsets] = {}
+    groups: dict[str, OffsetsRead] = {}
     for group, entries in _mapping(content.get("groups"), path).items():
         offsets = groups.setdefault(group, {})
         for entry in entries if isinstance(entries, list) else [None]:
@@ -115,7 +117,7 @@ def _mapping(value: object, path: Path) -> dict[str, Any]:
     return value
 
 
-def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
+def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset | int]:
     for name in entry:
         if name not in _ENTRY:
             raise ValueError(unknown("field", name, _ENTRY))
@@ -127,6 +129,8 @@ def _entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, Offset]:
         if not isinstance(text, str):
             raise ValueError(f"{name!r} must be a string, got {text!r}")  # noqa: TRY004 - told with the others
     partition, offset = (_number(name, entry[name], 0) for name in ("partition", "offset"))
+    if entry.keys().isdisjoint(("metadata", "leader_epoch")):
+        return TopicPartition(topic, partition), offset
     return TopicPartition(topic, partition), Offset(
         offset, metadata, _number("leader_epoch", entry.get("leader_epoch", -1), -1)
     )
@@ -140,8 +144,8 @@ def _number(name: str, value: Any, least: int) -> int:
     return value
 
 
-def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
-    groups: dict[str, Offsets] = {}
+def _of_csv(text: str, path: Path) -> dict[str, OffsetsRead]:
+    groups: dict[str, OffsetsRead] = {}
     for number, row in _csv_rows(text, path):
         if not row:
             continue
@@ -155,7 +159,7 @@ def _of_csv(text: str, path: Path) -> dict[str, Offsets]:
         if partition in groups.setdefault(group, {}):
             of_group = f" of group {group!r}" if group else ""
             raise UsageError(f"{path}, line {number}: {partition}{of_group} appears twice")
-        groups[group][partition] = Offset(offset)
+        groups[group][partition] = offset
     return groups
 
 

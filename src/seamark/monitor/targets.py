@@ -43,15 +43,20 @@ class Aim:
 
 
 def parse_target(
-    text: str, *, now_ms: int, time_ms_of: Callable[[str], int], seconds_of: Callable[[str], float]
+    text: str,
+    *,
+    now_ms: int,
+    time_ms_of: Callable[[str], int],
+    seconds_of: Callable[[str], float],
+    option: str = "--to ",
 ) -> Target:
-    """The value of ``--to``; UsageError names the ways there are."""
+    """The value of ``--to``; UsageError names the ways there are, and ``option`` where there is one to name."""
     kind, colon, rest = text.partition(":")
     if text in ("earliest", "latest"):
         return Target(text)
     if colon and rest:
         if kind in ("offset", "shift"):
-            return Target(kind, _whole(kind, rest))
+            return Target(kind, _whole(kind, rest, option))
         if kind == "time":
             return Target("time", time_ms_of(rest))
         if kind == "ago":
@@ -60,16 +65,17 @@ def parse_target(
             return Target(kind, name=rest)
         if kind == "lake":
             return Target(kind, time_ms_of(rest), rest)
-    raise UsageError(f"--to {text!r} is not one of {', '.join(KINDS)}")
+    raise UsageError(f"{option}{text!r} is not one of {', '.join(KINDS)}")
 
 
-def _whole(kind: str, text: str) -> int:
+def _whole(kind: str, text: str, option: str) -> int:
+    where = f"{option}{kind}:{text}: " if option else ""
     try:
         number = int(text)
     except ValueError:
-        raise UsageError(f"--to {kind}:{text}: {text!r} is not an integer") from None
+        raise UsageError(f"{where}{text!r} is not an integer") from None
     if kind == "offset" and number < 0:
-        raise UsageError(f"--to {kind}:{text}: an offset must be >= 0")
+        raise UsageError(f"{where}an offset must be >= 0")
     return number
 
 
@@ -80,7 +86,7 @@ def aim(
     state: ClusterState,
     *,
     at_time: Mapping[TopicPartition, int] | None = None,
-    elsewhere: Mapping[TopicPartition, Offset] | None = None,
+    elsewhere: Mapping[TopicPartition, Offset | int] | None = None,
 ) -> Aim:
     """The offsets that ``target`` means for these partitions of a group.
 
@@ -100,7 +106,7 @@ def aim(
                 where = f"the lake at {target.name}" if target.kind == "lake" else f"{target.kind} {target.name!r}"
                 aimed.refused[partition] = f"{where} has no offset for it"
                 continue
-            wanted = other.offset
+            wanted = other.offset if isinstance(other, Offset) else other
         elif target.kind == "shift":
             before = committed.get(partition)
             if before is None:

@@ -3,6 +3,9 @@
 A partition at which nothing moved between looks costs two samples, the first and the last of that time, however many
 looks there were: no rule can tell the difference, and ten thousand groups fit into memory. Offsets that went back are
 remembered for longer than that: until the group has read up to there again, or somebody acknowledged it.
+
+A group without members may be read all the same: Spark commits without joining. It is, if its offsets moved at two
+looks since it has had no members; a single move may be the last commit of a member, or a reset.
 """
 
 from __future__ import annotations
@@ -11,12 +14,13 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 
-from seamark.monitor.scan import Scan
+from seamark.monitor.scan import GroupView, Scan
 from seamark.rules.status import PATIENT, Patience, Status, partition_status, rewind_after, worst
 from seamark.rules.time_lag import Sample, seconds_to_catch_up
 from seamark.topic_partition import TopicPartition
 
 _Key = tuple[str, TopicPartition]
+_MOVES_OF_A_READER = 2
 
 
 class Watching:
@@ -28,6 +32,8 @@ class Watching:
         self._samples: dict[_Key, deque[Sample]] = {}
         self._times: deque[int] = deque(maxlen=looks)
         self._active: dict[str, bool] = {}
+        # At how many looks the offsets of groups without members moved, since they have none.
+        self._moves: dict[str, int] = {}
         # Offsets that have to be reached again before a rewind is over.
         self._rewinds: dict[_Key, int] = {}
         self._lock = threading.RLock()
@@ -41,6 +47,7 @@ class Watching:
         samples: dict[_Key, deque[Sample]] = {}
         self._times.append(at_ms)
         self._active = {view.group_id: view.description.is_active for view in scan.groups}
+        self._moves = {view.group_id: self._moves_of(view) for view in scan.groups if not view.description.is_active}
         # What cannot be read now is not gone.
         unreadable = scan.unreadable
         rewinds = {key: offset for key, offset in self._rewinds.items() if key[0] in unreadable}
@@ -63,12 +70,28 @@ class Watching:
         self._samples = samples
         self._rewinds = rewinds
 
+    def _moves_of(self, view: GroupView) -> int:
+        """At how many looks a group without members moved, with this one; to be asked before it is kept."""
+        if view.group_id not in self._moves:
+            return 0
+        kept = self._samples
+        has_moved = any(
+            each.committed is not None
+            and (before := kept.get((view.group_id, each.partition)))
+            and before[-1].committed != each.committed.offset
+            for each in view.partitions
+        )
+        return self._moves[view.group_id] + has_moved
+
+    def _is_unread(self, group: str) -> bool:
+        return self._moves.get(group, _MOVES_OF_A_READER) < _MOVES_OF_A_READER
+
     def status(self, group: str, partition: TopicPartition) -> Status:
         with self._lock:
             samples = list(self._samples.get((group, partition), ()))
             return partition_status(
                 samples, is_active=self._active.get(group, False), patience=self._patience,
-                rewound_from=self._rewinds.get((group, partition)),
+                rewound_from=self._rewinds.get((group, partition)), is_unread=self._is_unread(group),
             )  # fmt: skip
 
     @property
@@ -96,7 +119,7 @@ class Watching:
     def outlook(self, group: str, topic: str, partition: int | None) -> tuple[float | None, str | None]:
         """Seconds until caught up, and the state in a word; for a whole topic those of its worst partition.
 
-        None is what cannot be told yet.
+        None is what cannot be told: yet, or because nobody reads.
         """
         with self._lock:
             return self._outlook(group, topic, partition)
@@ -113,6 +136,9 @@ class Watching:
         times = [
             seconds_to_catch_up(list(self._samples.get((group, topic_partition), ()))) for topic_partition in wanted
         ]
+        if self._is_unread(group):
+            # Whatever moved the offset, its pace says nothing; what is read already stays so.
+            times = [time if time == 0 else None for time in times]
         known = [time for time in times if time is not None]
         state = worst(self.status(group, topic_partition) for topic_partition in wanted)
         word = None if state is Status.UNKNOWN else state.value

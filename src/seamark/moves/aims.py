@@ -23,7 +23,10 @@ REMEDY = "--allow-outside-log sets it as it is"
 
 
 class Aim(NamedTuple):
-    """Where one offset goes; with a ``problem`` it must not. ``keeps_text`` says that metadata still fits it."""
+    """Where one offset goes; with a ``problem`` it must not. ``keeps_text`` says that metadata still fits it.
+
+    ``repeats_all`` says that ``repeated`` counts the whole log, whatever the group has done of it.
+    """
 
     offset: int | None
     how: str = ""
@@ -32,6 +35,7 @@ class Aim(NamedTuple):
     repeated: int | None = None
     keeps_text: bool = True
     keeps_epoch: bool = False
+    repeats_all: bool = False
 
 
 Wanted = Mapping[TopicPartition, Iterable[int]]

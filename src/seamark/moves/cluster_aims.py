@@ -121,7 +121,7 @@ class OtherCluster:
         if asked is None:
             count = there.log_end - there.log_start
             note = f"{reason}; the source has no record with a time: the target is read from its start"
-            return Aim(there.log_start, How.LOG_START, note, repeated=count, keeps_text=False)
+            return Aim(there.log_start, How.LOG_START, note, repeated=count, keeps_text=False, repeats_all=True)
         return asked, reason
 
     def _match(self, offset: int, here: LogRange, there: LogRange, source: Found, target: Found) -> Match:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seamark.client import Offset
+from seamark.counts import counted
 from seamark.errors import UsageError
 from seamark.moves.aims import Aim, Aiming, Aims
 from seamark.moves.batches import group_portions
 from seamark.moves.move import GroupMove, How, PartitionMove, as_offset, good_offsets
 from seamark.moves.sides import Side
+from seamark.plans.progress import count, done_beyond
 from seamark.portions import portions
 from seamark.stores.contract import BadOffset, GroupOffsets
 from seamark.topic_partition import TopicPartition
@@ -154,8 +156,19 @@ def _move(
     if before is not None and before.offset > aim.offset:
         notes.append(f"rewound by {before.offset - aim.offset}")
     text = source.metadata if keeps_metadata and aim.keeps_text else ""
+    repeated = aim.repeated
     if source.metadata and not text:
         notes.append("its metadata is dropped")
+        if ahead := count(done_beyond(source)):
+            notes.append(f"with it the record of {counted(ahead, 'record')} done beyond the offset, which are repeated")
+            repeated = _with(aim, ahead)
     epoch = source.leader_epoch if keeps_metadata and aim.keeps_epoch else -1
     after = Offset(aim.offset, text, epoch)
-    return PartitionMove(partition, source, before, after, aim.how, "; ".join(notes), repeated=aim.repeated)
+    return PartitionMove(partition, source, before, after, aim.how, "; ".join(notes), repeated=repeated)
+
+
+def _with(aim: Aim, ahead: int) -> int | None:
+    """How many records are repeated if ``ahead`` that are done beyond the offset are among them."""
+    if aim.how == How.SAME_LOG:
+        return ahead
+    return aim.repeated if aim.repeated is None or aim.repeats_all else aim.repeated + ahead

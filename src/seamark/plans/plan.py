@@ -18,6 +18,7 @@ from seamark.client.records import LARGEST_OFFSET
 from seamark.counts import counted, number_text
 from seamark.errors import UsageError
 from seamark.plans.errors import OutsideLog, TopicChanged, some
+from seamark.plans.progress import moved_to
 from seamark.topic_partition import TopicPartition
 
 # None takes the committed offset away.
@@ -129,6 +130,9 @@ class ClusterState:
 def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = "", now_ms: int) -> Plan:
     """The plan that turns what is committed into what is wanted.
 
+    A number says nothing of metadata: what a done-ahead map has at or beyond it stays done, as ``progress`` says. An
+    ``Offset`` is set as it is, with its metadata.
+
     TopicChanged names partitions to be set that do not exist; an offset may be taken away where the topic is gone.
     OutsideLog names those to be set below 0; others outside their log are for ``preview`` and ``apply`` to refuse.
     """
@@ -139,7 +143,7 @@ def build_plan(state: ClusterState, wanted: Wanted, *, made_by: str, why: str = 
         changes = []
         for partition, after in sorted((_address(place), offset) for place, offset in wanted[group].items()):
             before = state.committed.get(group, {}).get(partition)
-            target = None if after is None else _offset(partition, after)
+            target = None if after is None else _offset(partition, before, after)
             topic = state.topics.get(partition.topic)
             if target is not None and (topic is None or partition.partition >= topic.partition_count):
                 missing.append(partition)
@@ -179,9 +183,9 @@ def _refuse_negative(state: ClusterState, wanted: Wanted) -> None:
         raise OutsideLog(problems)
 
 
-def _offset(partition: TopicPartition, wanted: Offset | int) -> Offset:
+def _offset(partition: TopicPartition, before: Offset | None, wanted: Offset | int) -> Offset:
     if isinstance(wanted, Offset):
         return wanted
     if isinstance(wanted, int) and wanted > LARGEST_OFFSET:
         raise UsageError(f"the offset for {partition} must be below 2^63, got {wanted}")
-    return Offset(wanted)
+    return moved_to(before, Offset(wanted).offset)

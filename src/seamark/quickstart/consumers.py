@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seamark.client import Record
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError
 from seamark.parallel import Commit, ParallelConsumer, Park, Retry
 from seamark.quickstart.orders import weight_of
@@ -76,12 +76,12 @@ def wait_until(
         reached(now)
         # Raises if the consumer has ended by itself.
         if consumer.wait(_LOOK_S) is not None:
-            raise SeamarkError(f"group {group!r} ended early, after {now} of {counted(wanted, 'record')}")
+            raise SeamarkError(f"group {group!r} ended early, after {number_text(now)} of {counted(wanted, 'record')}")
         if now != last:
             last, since = now, time.monotonic()
         elif time.monotonic() - since > _PATIENCE_S:
             raise SeamarkError(
-                f"group {group!r} has processed {now} of {counted(wanted, 'record')} "
+                f"group {group!r} has processed {number_text(now)} of {counted(wanted, 'record')} "
                 f"and made no progress for {_PATIENCE_S:.0f} s"
             )
     reached(now)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.client import Admin
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 from seamark.errors import MissingExtra
 from seamark.monitor.scan import GroupView, scan
 from seamark.parallel import ConsumerStopped, ParallelConsumer
@@ -170,7 +170,7 @@ class _Story:
         with self.screen.step("orders", "writing", count) as step:
             write(cluster.config, self.names.topic, islice(orders, count), step.reach)
             share = round(100 * self.orders.hot_share)
-            step.result = f"{count} written; one of {CUSTOMERS} customers places {share}% of them"
+            step.result = f"{number_text(count)} written; one of {CUSTOMERS} customers places {share}% of them"
 
     def _bill_and_ship(self, cluster: Cluster, admin: Admin, live: list[Order], looks: Looks | None) -> None:
         rows, names, measured = self.wishes.rows, self.names, self.measured
@@ -186,7 +186,9 @@ class _Story:
                 wait_until(billing, names.billing, lambda: measured.billing.distinct, rows, step.reach)
                 billing.stop()
                 traffic.raise_if_failed()
-                step.result = f"{rows} processed on {THREADS} threads; {len(live)} arrived while it ran"
+                step.result = (
+                    f"{number_text(rows)} processed on {THREADS} threads; {number_text(len(live))} arrived while it ran"
+                )
             shippable = rows - self.orders.held
             with self.screen.step("shipping", "working around a bad order", shippable) as step:
                 wait_until(shipping, names.shipping, lambda: measured.shipping.distinct, shippable, step.reach)
@@ -197,8 +199,8 @@ class _Story:
                 waiting = self.orders.held - 1
                 step.result = (
                     f"{parked[0].partition} offset {parked[0].offset} keeps failing: the commit stays there, "
-                    f"{ahead} later records are done and recorded in the commit"
-                    + (f"; {waiting} orders of the same customer wait" if waiting else "")
+                    f"{number_text(ahead)} later records are done and recorded in the commit"
+                    + (f"; {number_text(waiting)} orders of the same customer wait" if waiting else "")
                 )
 
     def _report(self, cluster: Cluster, admin: Admin) -> None:
@@ -213,8 +215,8 @@ class _Story:
             with _at_work(careful(cluster.config, names.reports, names.topic, processed)) as reports:
                 wait_until(reports, names.reports, lambda: processed.repeated, rewound.repeated, lambda _: None)
             step.result = (
-                f"{rows} processed; then rewound by a plan by {back} in each of {rewound.partitions} partitions, "
-                f"and {processed.repeated} processed again"
+                f"{number_text(rows)} processed; then rewound by a plan by {number_text(back)} in each of "
+                f"{rewound.partitions} partitions, and {number_text(processed.repeated)} processed again"
             )
 
     def _stream(self, cluster: Cluster, spark: SparkThread) -> None:
@@ -226,7 +228,7 @@ class _Story:
                 lambda session: stream(session, cluster.config, names.topic, names.spark, self.places, rows, step.reach)
             )
             self.measured.written = written
-            step.result = f"{written.distinct} streamed to Parquet and committed to the query's group"
+            step.result = f"{number_text(written.distinct)} streamed to Parquet and committed to the query's group"
 
     def _audit(self, cluster: Cluster, spark: SparkThread, looks: Looks) -> None:
         with self.screen.step("audit", "reading all commits") as step:
@@ -240,7 +242,8 @@ class _Story:
                 return
             self.measured.audited = audited
             step.result = (
-                f"{audited.commits} commits and {audited.generations} generations in the offsets lake (Parquet); "
+                f"{number_text(audited.commits)} commits and {number_text(audited.generations)} generations in the "
+                "offsets lake (Parquet); "
                 f"{counted(len(audited.found), 'finding')}"
             )
 

@@ -20,6 +20,8 @@ class Status(enum.Enum):
     OK = "ok"
     # Too few looks to tell.
     UNKNOWN = "unknown"
+    # There is something to read and nobody to read it, but not for long: members may be on their way back.
+    NO_MEMBERS = "no members"
     # It reads, but what is written grows faster.
     SLOW = "slow"
     # There was something to read all the time, the group has members, and the offset did not move.
@@ -51,12 +53,18 @@ PATIENT = Patience()
 
 
 def partition_status(
-    samples: Sequence[Sample], *, is_active: bool, patience: Patience = PATIENT, rewound_from: int | None = None
+    samples: Sequence[Sample],
+    *,
+    is_active: bool,
+    patience: Patience = PATIENT,
+    rewound_from: int | None = None,
+    is_unread: bool = False,
 ) -> Status:
     """The state after the last of ``samples``, which are in the order of time.
 
     ``rewound_from`` is what ``rewind_after`` made of all samples that there ever were: a rewind stays one for as long
-    as nobody has read up to there again, which may be far longer than samples are kept.
+    as nobody has read up to there again, which may be far longer than samples are kept. ``is_unread`` says that nobody
+    reads for the group: it has no members, and nobody else commits for it either.
     """
     if not samples:
         return Status.UNKNOWN
@@ -72,6 +80,8 @@ def partition_status(
     standing_ms = last.at_ms - _standing_since(samples, patience.records)
     if standing_ms >= patience.seconds * 1000:
         return Status.STALLED if is_active else Status.STOPPED
+    if is_unread:
+        return Status.NO_MEMBERS
     if last.at_ms - samples[0].at_ms < patience.seconds * 1000:
         return Status.UNKNOWN
     return Status.SLOW if _is_falling_behind(samples, patience) else Status.OK

@@ -103,3 +103,10 @@ def test_clear_ends_it_too(broker, client):
     broker.faults.fill_disk()
     broker.faults.clear()
     assert client.create_topic("new").error_code == 0
+
+
+def test_a_partition_that_cannot_be_written_is_named_once_in_the_log(broker, client, caplog):
+    broker.faults.fill_disk()
+    client.produce("t", batch_of(b"refused"))
+    lines = [record.getMessage() for record in caplog.records if "disk is full" in record.getMessage()]
+    assert [line.count("t-0") for line in lines if line.startswith("t-0: ")] == [1]

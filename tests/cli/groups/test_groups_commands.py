@@ -302,7 +302,7 @@ def test_what_the_lag_hides_has_columns_and_notes_in_each_command(seamark, harme
     assert {row["partition"]: tuple(row[name] for name in PARTS) for row in described} == parts
     by_partition = json.loads(seamark("lag", harmed_group, "--partitions", "--json")[1])
     assert {row["partition"]: tuple(row[name] for name in PARTS) for row in by_partition} == parts
-    assert [row["status"] for row in by_partition] == ["records lost", "beyond the end", None]
+    assert [row["status"] for row in by_partition] == ["records lost", "beyond the end", "no members"]
     assert by_partition[1]["behind"] is None
     (row,) = json.loads(seamark("lag", harmed_group, "--json")[1])
     (listed,) = [each for each in json.loads(seamark("groups", "list", "--json")[1]) if each["group"] == harmed_group]

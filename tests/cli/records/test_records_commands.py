@@ -100,6 +100,8 @@ def test_a_member_goes_on_behind_what_an_earlier_call_wrote_out(seamark, topic, 
         (["produce", "t", "--file", "not-there"], "cannot be read"),
         (["consume", "t", "--key", "("], "not a regular expression"),
         (["consume", "t", "--group", "g", "--from", "offset:3"], "cannot be combined with --partition or --from"),
+        (["consume", "t", "--group", "g", "--from", "earliest"], "cannot be combined with --partition or --from"),
+        (["consume", "t", "--group", "g", "--from", "latest"], "use -o auto.offset.reset=latest"),
         (["topics", "create", "t", "--set", "x"], "KEY=VALUE"),
     ],
 )

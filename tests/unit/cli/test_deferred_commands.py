@@ -79,6 +79,25 @@ def test_a_mistyped_command_is_answered_with_the_nearest():
     assert (answer.exit_code, "Did you mean 'groups'?" in answer.output) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["simulate", "--seed", "abc"], "Invalid value for '--seed': 'abc' is not an integer"),
+        (["consume", "t", "--partition", "1.5"], "Invalid value for '--partition': '1.5' is not an integer"),
+        (["lag", "--fail-over", "-1"], "--fail-over '-1': must be a number of records >= 0"),
+    ],
+)
+def test_a_value_that_is_no_number_is_named(words, sentence):
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code != 0
+    assert sentence in f"{answer.output}{answer.exception}"
+
+
+def test_scenarios_are_listed_in_columns():
+    lines = CliRunner().invoke(app, ["simulate", "--list"]).output.splitlines()
+    assert len({len(line) - len(line.partition("  ")[2].lstrip()) for line in lines}) == 1
+
+
 def test_a_mistake_in_an_option_is_found_before_anything_is_loaded():
     assert sorted(loaded_by("groups", "describe", "--no-such-option") & (HEAVY | OURS)) == []
 

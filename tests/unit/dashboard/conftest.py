@@ -209,7 +209,8 @@ def sight(cluster, history):
 @pytest.fixture
 def wording():
     return Wording(
-        duration_text, lambda text: parse_target(text, now_ms=10**12, time_ms_of=time_ms_of, seconds_of=seconds_of)
+        duration_text,
+        lambda text: parse_target(text, now_ms=10**12, time_ms_of=time_ms_of, seconds_of=seconds_of, option=""),
     )
 
 

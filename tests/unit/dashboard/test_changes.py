@@ -168,7 +168,28 @@ def test_a_wrong_form_is_answered_with_a_sentence_and_changes_nothing(changing_b
     answer = planned(changing_browser, **fields)
     assert 400 <= answer.status < 500
     assert sentence in answer.text
+    assert "--to" not in answer.text
     assert committed(cluster) == [40, 100, 100]
+
+
+def test_a_wrong_form_is_shown_again_with_what_was_given_to_it(changing_browser):
+    answer = planned(changing_browser, way="offset", value="ten", topic="orders:0", clamp="yes", others="orders:1")
+    assert ">&#x27;ten&#x27; is not an integer." in answer.text
+    assert '<option value="offset" selected>' in answer.text
+    assert 'value="ten"' in answer.text
+    assert 'name="others" value="orders:1"' in answer.text
+    assert 'name="clamp" value="yes" checked' in answer.text
+    # The topic was not ticked: one of its partitions was asked for.
+    assert 'name="topic" value="orders">' in answer.text
+
+
+def test_a_wrong_confirmation_shows_the_plan_again(changing_browser, cluster):
+    shown = planned(changing_browser, way="latest")
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', shown.text)[1]
+    answer = changing_browser.post("/c/main/apply", {"digest": digest, "confirmed": "1"})
+    assert (answer.status, "type 60 to confirm it" in answer.text) == (400, True)
+    assert made(changing_browser, answer).status == 200
+    assert committed(cluster) == [100, 100, 100]
 
 
 def test_a_form_without_a_topic_does_not_mean_all_topics(changing_browser):

@@ -31,7 +31,8 @@ def with_entry(**fields):
 
 def test_what_was_written_is_read_again(read):
     assert read(offsets_json("cluster", GROUPS)) == GROUPS
-    plain = {"g": {partition: Offset(each.offset) for partition, each in GROUPS["g"].items()}}
+    # CSV says nothing of metadata, so a plan may keep what the group has.
+    plain = {"g": {partition: each.offset for partition, each in GROUPS["g"].items()}}
     assert read(offsets_csv(GROUPS)) == plain
     assert read("t,0,5\n\nt,1,7\n") == {ANY_GROUP: plain["g"]}
 

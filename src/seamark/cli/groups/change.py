@@ -170,7 +170,7 @@ def _aims(
         for name in dict.fromkeys(names)
     }
     at_time = offsets_at(admin, state.logs, target.number) if target.kind == "time" else None
-    other: dict[str, Mapping[TopicPartition, Offset]] = dict(remembered)
+    other: dict[str, Mapping[TopicPartition, Offset | int]] = dict(remembered)
     if target.kind == "group":
         if missing := _absent(admin, [target.name]):
             raise SeamarkError(f"--to group:{target.name}: {missing[0]}")
@@ -183,7 +183,8 @@ def _aims(
     for name, partitions in asked.items():
         if not partitions:
             why = next(iter(_absent(admin, [name])), f"group {name!r} has no committed offsets")
-            raise UsageError(f"{why}; use --topic to choose what to set")
+            remedy = " Use" if why.endswith("?") else "; use"
+            raise UsageError(f"{why}{remedy} --topic to choose what to set")
         aimed = aim(target, name, partitions, state, at_time=at_time, elsewhere=other.get(name))
         if aimed.refused and not aimed.wanted:
             partition, reason = next(iter(aimed.refused.items()))

@@ -183,7 +183,14 @@ def _limit(text: str | None) -> tuple[int | None, float | None] | None:
     if text is None:
         return None
     records = count_of(text)
-    return (records, None) if records is not None else (None, seconds_of(text))
+    if records is not None:
+        return records, None
+    try:
+        return None, seconds_of(text)
+    except UsageError:
+        raise UsageError(
+            f"--fail-over {text!r}: must be a number of records >= 0, such as 1000, or a duration, such as 10m"
+        ) from None
 
 
 def _over(row: LagRow, limit: tuple[int | None, float | None] | None) -> Iterator[str]:

@@ -26,7 +26,7 @@ from seamark.cli.options.connection import Bootstrap, ConfigFile, Json, Options
 from seamark.cli.options.plan_workflow import AllowOutsideLog, Apply, now_ms
 from seamark.cli.show.rows import Form, chosen_form
 from seamark.cli.show.terminal_text import say
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 from seamark.errors import SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def verify(
     with opened(move.header.kind, given, move.header) as (source, target):
         show_verified(differences(verified(move, source, target)), chosen_form(as_json))
     if seen["different"]:
-        raise SeamarkError(f"{seen['different']} of {counted(seen['offsets'], 'offset')} not as planned")
+        raise SeamarkError(f"{number_text(seen['different'])} of {counted(seen['offsets'], 'offset')} not as planned")
     say(f"{counted(seen['offsets'], 'offset')} as planned on both sides")
 
 

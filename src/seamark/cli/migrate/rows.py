@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from seamark.cli.show.rows import Column, Form, write_rows
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 
 if TYPE_CHECKING:
     from seamark.client import Offset
@@ -119,7 +119,11 @@ class ProgressLine:
         if now - self._last < self._every:
             return
         self._last = now
-        so_far = counted(groups, "group") if self._total is None else f"{groups} of {counted(self._total, 'group')}"
+        so_far = (
+            counted(groups, "group")
+            if self._total is None
+            else f"{number_text(groups)} of {counted(self._total, 'group')}"
+        )
         text = f"{self._what}: {so_far}, {counted(offsets, 'offset')}"
         typer.echo(f"\r{text}\x1b[K" if self._is_terminal else text, err=True, nl=not self._is_terminal)
         self._is_shown = True

@@ -157,6 +157,7 @@ def show(
         for row in previewed.rows
     )  # fmt: skip
     write_rows(_SHOWN, rows, form)
+    _tell(previewed.remarks)
     problems = list(previewed.problems)
     if stale := [row for row in previewed.rows if row.standing is Standing.STALE]:
         moved = some([f"{row.partition} of group {row.group!r}: {row.problem}" for row in stale])

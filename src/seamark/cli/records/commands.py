@@ -35,9 +35,22 @@ _KeyEnds = Annotated[
     str,
     typer.Option("--key-ends", metavar="TEXT", help="With --as lines: the text between key and value, such as : or ;."),
 ]
-_Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Read as a member of this group, and commit.")]
+_Group = Annotated[
+    str,
+    typer.Option(
+        "--group",
+        metavar="GROUP",
+        help="Read as a member of this group, and commit. A new group starts at earliest, "
+        "or where -o auto.offset.reset says.",
+    ),
+]
 _From = Annotated[
-    str, typer.Option("--from", metavar="WHERE", help="Where to start: earliest, latest, offset:N, time:ISO or ago:1h.")
+    str,
+    typer.Option(
+        "--from",
+        metavar="WHERE",
+        help="Where to start: earliest (the default), latest, offset:N, time:ISO or ago:1h; not with --group.",
+    ),
 ]
 _Partition = Annotated[
     list[int], typer.Option("--partition", metavar="N", help="Only this partition; may be repeated.")
@@ -126,7 +139,7 @@ def _opened(file: str) -> Any:
 def consume(
     topic: _Topic,
     group: _Group = "",
-    start: _From = "earliest",
+    start: _From = "",
     partition: _Partition = [],  # noqa: B006
     limit: _Limit = 0,
     follow: _Follow = False,
@@ -158,8 +171,11 @@ def consume(
     settings: dict[str, Any] = client_config(bootstrap, config, option)
     settings.setdefault("auto.offset.reset", "latest" if start == "latest" else "earliest")
     if group:
-        if partition or start not in ("earliest", "latest"):
-            raise UsageError("--group cannot be combined with --partition or --from: the group decides what is read")
+        if partition or start:
+            raise UsageError(
+                "--group cannot be combined with --partition or --from: the group decides what is read. "
+                "For where a new group starts use -o auto.offset.reset=latest, for another offset seamark groups reset"
+            )
         settings["group.id"] = group
         settings["enable.auto.commit"] = "false"
     with Consumer(settings) as consumer:
@@ -168,7 +184,7 @@ def consume(
             _partitions_of(consumer, topic)
             consumer.subscribe([topic])
         else:
-            ends = _start_at(consumer, topic, partition, start)
+            ends = _start_at(consumer, topic, partition, start or "earliest")
         left = limit or -1
         done: dict[TopicPartition, int] = {}
         skipped = UnreadableBatches()

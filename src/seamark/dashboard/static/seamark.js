@@ -35,6 +35,9 @@
   if (login) {
     addEventListener("hashchange", logInByLink);
     logInByLink();
+  } else if (location.href.endsWith("#")) {
+    /* Left by the redirect that took the token away. */
+    history.replaceState(null, "", location.pathname + location.search);
   }
 
   /* Live updates. */

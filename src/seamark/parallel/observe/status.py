@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.counts import counted
+from seamark.counts import counted, number_text
 from seamark.parallel.core.ports import SetAside
 from seamark.parallel.core.stall import Stall
 from seamark.parallel.core.work import RecordState
@@ -151,9 +151,12 @@ class Summary:
 
     def __str__(self) -> str:
         done, polled = self.tally.get("done", 0), self.tally.get("polled", 0)
-        told = [f"{done} of {counted(polled, 'record')} done in {self.seconds:.1f} s, {self.unfinished} unfinished"]
+        told = [
+            f"{number_text(done)} of {counted(polled, 'record')} done in {self.seconds:.1f} s, "
+            f"{number_text(self.unfinished)} unfinished"
+        ]
         if self.lost:
-            told.append(f"{self.lost} committed but not processed, which at most once does not repeat")
+            told.append(f"{number_text(self.lost)} committed but not processed, which at most once does not repeat")
         if self.not_committed:
             told.append(f"not committed: {self._not_committed()} (last error: {self.commit_error})")
         told.append("stopped on request" if self.reason is None else f"ended: {self.reason}")

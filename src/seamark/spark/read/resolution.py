@@ -15,6 +15,7 @@ from seamark.spark.read.cluster import Cluster, FoundTopic
 from seamark.spark.read.group_commits import read_mark
 from seamark.spark.read.options import EARLIEST, LATEST, AtOffsets, AtTimes, Point, ReadOptions, Subscription
 from seamark.topic_partition import TopicPartition
+from seamark.wire.offsets import done_ahead
 
 log = readable_logger("seamark.spark")
 
@@ -126,6 +127,12 @@ def _at_group(cluster: Cluster, options: ReadOptions, topics: Mapping[str, Found
                 problem = f"{partition} {held}, the group is at {offset.offset}"
             else:
                 resolved[partition] = offset.offset
+                if ahead := done_ahead.decode(offset.metadata, offset.offset):
+                    log.warning(
+                        "startingOffsets=group: group %r has done %d records of %s beyond its committed offset %d; "
+                        "the query processes them again",
+                        options.group, ahead.count, partition, offset.offset,
+                    )  # fmt: skip
                 continue
             if options.fail_on_loss:
                 raise RecordsLost(f"startingOffsets=group: {problem}")
