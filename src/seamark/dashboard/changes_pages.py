@@ -84,7 +84,7 @@ def reset_page(
                     "Set to ",
                     tag(
                         "select",
-                        [tag("option", title, value=each, selected=each == way) for each, (title, _) in _WAYS.items()],
+                        [tag("option", title, value=word, selected=word == way) for word, (title, _) in _WAYS.items()],
                         name="way",
                         id="way",
                     ),

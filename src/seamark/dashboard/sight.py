@@ -202,7 +202,7 @@ class Sight:
             if row.status not in TROUBLES and not over:
                 continue
             # Members may be on their way back; that they are away is no part of an alarm.
-            told = [each for each in findings(board, row.name) if each[1] is not Status.NO_MEMBERS]
+            told = [finding for finding in findings(board, row.name) if finding[1] is not Status.NO_MEMBERS]
             sentences = [f"{partition}: {text}" for partition, _, text in told] + over
             status = row.status.value if row.status in TROUBLES else "too far behind"
             troubles[row.name] = Trouble(status, tuple(sentences[:_TOLD_FINDINGS]), row.lag, behind)

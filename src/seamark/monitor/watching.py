@@ -76,10 +76,10 @@ class Watching:
             return 0
         kept = self._samples
         has_moved = any(
-            each.committed is not None
-            and (before := kept.get((view.group_id, each.partition)))
-            and before[-1].committed != each.committed.offset
-            for each in view.partitions
+            partition.committed is not None
+            and (before := kept.get((view.group_id, partition.partition)))
+            and before[-1].committed != partition.committed.offset
+            for partition in view.partitions
         )
         return self._moves[view.group_id] + has_moved
 

@@ -30,8 +30,8 @@ def done_beyond(committed: Offset | None) -> Ranges:
     """What is done beyond the committed offset; empty if its metadata has no map that may be applied."""
     if committed is None or not committed.metadata:
         return ()
-    found = done_ahead.decode(committed.metadata, committed.offset)
-    return () if found is None else found.ranges
+    decoded = done_ahead.decode(committed.metadata, committed.offset)
+    return () if decoded is None else decoded.ranges
 
 
 def moved_to(before: Offset | None, offset: int) -> Offset:
@@ -54,9 +54,9 @@ def moved_to(before: Offset | None, offset: int) -> Offset:
     offset = next((stop for start, stop in ranges if start <= offset < stop), offset)
     if not ranges or offset > ranges[-1][1]:
         return Offset(offset)
-    kept = DoneAhead(offset, [each for each in ranges if each[0] > offset])
+    kept = DoneAhead(offset, [done for done in ranges if done[0] > offset])
     # A part of a deflated map may be a few characters longer than the whole was.
-    limit = next((each for each in _LENGTHS if len(before.metadata) <= each), len(before.metadata))
+    limit = next((length for length in _LENGTHS if len(before.metadata) <= length), len(before.metadata))
     text = done_ahead.encode(offset, kept, limit).text
     return Offset(offset, text, before.leader_epoch)
 

@@ -86,7 +86,7 @@ class Watch:
             self._superseding = None
         if now_ms != self.now_ms:
             if now_ms < self.now_ms:
-                raise InvariantViolated("time never goes back", f"{now_ms} is told after {self.now_ms}")
+                raise InvariantViolated("time never goes back", f"{now_ms} comes after {self.now_ms}")
             self.now_ms = now_ms
             self._cancelled.clear()
 

@@ -150,7 +150,7 @@ class Books:
             return
         for call in self._calls.values():
             if not call.has_begun and any(work.partition in partitions for work in call.call.works):
-                raise InvariantViolated("what no handler has begun is taken back", f"{self.name}: {call.call}")
+                raise InvariantViolated("calls that no handler has begun are withdrawn", f"{self.name}: {call.call}")
 
     # Records.
 
@@ -322,7 +322,7 @@ class Books:
                 stay = self.stays[work.partition]
                 self._letters_to_write.append(Letter(work, stay, stay.records[work.offset]))
             elif isinstance(action, Stopped) and (action.reason or "").startswith("the committer cannot continue"):
-                raise InvariantViolated("the committer is never told what cannot be", action.reason or "")
+                raise InvariantViolated("the committer is given valid input only", action.reason or "")
 
     # Commits.
 
@@ -342,7 +342,7 @@ class Books:
 
     def commit_finished(self, ticket: int, results: Mapping[TopicPartition, BaseException | None]) -> None:
         if self._answers.pop(ticket, None) is not results:
-            raise InvariantViolated("a commit's answer is told once, as it came", f"{self.name}: commit {ticket}")
+            raise InvariantViolated("a commit's response is reported once, as it came", f"{self.name}: commit {ticket}")
         self._commits_under_way -= 1
 
     # Dead letters.

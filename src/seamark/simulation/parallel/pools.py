@@ -55,7 +55,7 @@ class WatchedMailbox(Mailbox):
         """The owner's wait is over."""
         self._books.owner_free_ms = self._books.world.loop.now_ms
         if self._is_announced and not is_woken and super().__bool__():
-            self._books.world.loop.fail(InvariantViolated("mail ends the owner's wait", "it waited beside its mail"))
+            self._books.world.loop.fail(InvariantViolated("mail ends the owner's wait", "it waited while it had mail"))
 
 
 class WatchedPool:

@@ -171,7 +171,7 @@ class Books:
             return []
         batch = self.in_flight.get(tickets[0])
         if batch is None or batch.tickets != tickets or not batch.is_stored:
-            raise self._untrue(f"is told that the appends {tickets} are stored, and {batch or 'none of them'} is not")
+            raise self._untrue(f"gets the appends {tickets} as stored, and {batch or 'none of them'} is not")
         for ticket in tickets:
             del self.in_flight[ticket]
         return self.note_acknowledged(batch)
@@ -181,13 +181,13 @@ class Books:
         if ticket < self.first_ticket:
             return []
         if ticket not in self.in_flight:
-            raise self._untrue(f"is told that the append {ticket} failed, which it was told of before")
+            raise self._untrue(f"gets the append {ticket} as failed a second time")
         batch = self.in_flight.pop(ticket)
         if batch is None:
             self.decided = deque(each for each in self.decided if each.ticket != ticket)
             return []
         if not batch.has_failed:
-            raise self._untrue(f"is told that the append {ticket} failed, and {batch} is in the log")
+            raise self._untrue(f"gets the append {ticket} as failed, and {batch} is in the log")
         if ticket == batch.tickets[-1] and batch in self.open:
             # Whether it is in the log is known when that was opened again.
             self.open.remove(batch)
@@ -196,7 +196,7 @@ class Books:
 
     def _untrue(self, reason: str) -> InvariantViolated:
         return InvariantViolated(
-            "an append's outcome is told once and as it is", f"partition {self.partition} {reason}"
+            "an append's outcome is reported once and as it is", f"partition {self.partition} {reason}"
         )
 
     def note_append(self, tickets: list[int], records: Sequence[Record], base: int, next_offset: int) -> Batch:
