@@ -31,7 +31,7 @@ ONCE_FAILED = {
     2: "when a commit is due was asked in two ways that differed by a rounding: the owner looked again and again",
     291: "calls that had ended, and were not read yet, did not count when a partition went without time to drain",
     7: "the same as seed 2 for a batch that waits to be filled",
-    321: "at most once, a commit that was taken did not cover records whose own was refused: they ran out of order",
+    10378: "at most once, a commit that was taken did not cover records whose own was refused: they ran out of order",
     100104: "a row of columns that was dead-lettered by call was run again when its call failed",
 }
 
