@@ -26,6 +26,8 @@ _STEP_MS = 250
 # So long may a handler sleep or wait to be tried again.
 _PATIENCE_MS = 3_600_000
 _POLL_RECORDS = 20
+# While a handler sleeps, members need not look for records many times a second: that would be most of the work.
+_TURNS_BEFORE_REST = 100
 
 
 class CheckLifetime:
@@ -65,6 +67,7 @@ class CheckLifetime:
             largest,
             0,
             self._stopped,
+            turns_before_rest=_TURNS_BEFORE_REST,
         )
         self._members: list[SimulatedMember] = []
         # Each record takes two steps, and what is repeated takes more.
@@ -87,7 +90,7 @@ class CheckLifetime:
                     seen, since_ms = self._moments, self._loop.now_ms
                 if self._loop.now_ms - since_ms > _PATIENCE_MS:
                     raise InvariantViolated("everything finishes", reason)
-                self._loop.run_until(self._loop.now_ms + _STEP_MS)
+                self._loop.run_until(max(self._loop.now_ms + _STEP_MS, self._loop.next_ms()))
         finally:
             self.handlers.close()
         left = self.truth.left()

@@ -12,7 +12,10 @@ import pytest
 
 from seamark.errors import UsageError
 from seamark.parallel import Batch, Order, Retry, Skip
+from seamark.parallel.settings import Settings
 from seamark.testing import CheckFailed, check
+from seamark.testing.check_lifetime import CheckLifetime
+from seamark.testing.check_records import given_records
 
 RECORDS = [(f"key-{number % 5}", number) for number in range(30)]
 
@@ -94,6 +97,22 @@ def test_a_crash_ends_a_coroutine_where_it_stands():
 
     report = check(half, RECORDS, seeds=40, effects=unpaired, reset=table.clear, raises=False)
     assert "the effects are" in report.failure.reason
+
+
+def test_the_work_of_a_check_does_not_grow_with_the_time_that_a_handler_sleeps():
+    def steps_of(seconds):
+        async def handler(record):
+            await asyncio.sleep(seconds)
+
+        steps = []
+        for seed in range(3):
+            lifetime = CheckLifetime(seed, handler, given_records(RECORDS), Settings(), overlap=False)
+            lifetime.run()
+            steps.append(lifetime._loop.steps)
+        return sum(steps)
+
+    # Members look around from time to time, so it is a little more, but not a hundred times as much.
+    assert steps_of(1_000) < 4 * steps_of(10)
 
 
 def test_sleeping_coroutines_cost_no_time_and_threads_are_waited_for():
@@ -190,7 +209,7 @@ def test_a_plain_function_that_returns_a_coroutine_is_told_so():
     async def handle(record):
         pass
 
-    with pytest.raises(CheckFailed, match="declare it async def"):
+    with pytest.raises(CheckFailed, match="await it in the handler, an async def"):
         check(lambda record: handle(record), RECORDS, seeds=1)
 
 

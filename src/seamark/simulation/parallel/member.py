@@ -38,6 +38,9 @@ from seamark.simulation.world.violations import InvariantViolated
 from seamark.topic_partition import TopicPartition
 from seamark.wire.offsets.done_ahead import decode
 
+# A member that rests takes a turn every minute or so, and the next one at once when something happens.
+_MOST_DOUBLINGS = 10
+
 
 class _Draining(NamedTuple):
     partitions: Sequence[TopicPartition]
@@ -75,6 +78,8 @@ class World(NamedTuple):
     on_stopped: Callable[[SimulatedMember, str | None], None]
     # In how many processes of its own a member runs handlers; with 0 they run in the member itself.
     processes: int = 0
+    # After so many turns in which nothing happened, a member rests longer and longer between them; None for never.
+    turns_before_rest: int | None = None
 
 
 class SimulatedMember:
@@ -98,8 +103,14 @@ class SimulatedMember:
         self._inbox: deque[Callable[[], None]] = deque()
         self._to_do: deque[Action] = deque()
         self._is_working = False
+        # A turn that was called for counts no more when another was called for after it.
+        self._next_turn = 0
+        self._is_in_turn = False
+        self._is_resting = False
+        # Since anything happened but turns of its own.
+        self._quiet_turns = 0
         self._draining: deque[_Draining] = deque()
-        world.loop.call_later(1, self._turn)
+        world.loop.call_later(1, self._turn, self._next_turn)
 
     @property
     def now(self) -> float:
@@ -215,17 +226,31 @@ class SimulatedMember:
 
     # Turns of the owner's loop.
 
-    def _turn(self) -> None:
-        if not self.is_alive:
+    def _turn(self, number: int) -> None:
+        if not self.is_alive or number != self._next_turn:
             return
+        self._quiet_turns += 1
+        self._is_in_turn, self._is_resting = True, False
         if not self.is_frozen and self._commits.waits_for is None:
             if self._draining:
                 self._drain()
             elif not self.engine.is_over:
                 self._poll()
             self.tell(lambda: self.engine.tick(self.now))
-        rng = self.world.rng
-        self.world.loop.call_later(5 + int(rng.random() ** 2 * 120), self._turn)
+        self._is_in_turn = False
+        pause_ms = 5 + int(self.world.rng.random() ** 2 * 120)
+        before_rest = self.world.turns_before_rest
+        self._is_resting = before_rest is not None and self._quiet_turns > before_rest
+        if before_rest is not None and self._is_resting:
+            pause_ms <<= min(self._quiet_turns - before_rest, _MOST_DOUBLINGS)
+        self.world.loop.call_later(pause_ms, self._turn, self._next_turn)
+
+    def _something_happens(self) -> None:
+        self._quiet_turns = 0
+        if self._is_resting:
+            self._is_resting = False
+            self._next_turn += 1
+            self.world.loop.call_later(5, self._turn, self._next_turn)
 
     def _drain(self) -> None:
         draining = self._draining[0]
@@ -329,6 +354,8 @@ class SimulatedMember:
 
         def handle() -> None:
             actions = event()
+            if actions or not self._is_in_turn:
+                self._something_happens()
             if not is_checked:
                 self._commits.check(actions)
             self._to_do.extend(actions)

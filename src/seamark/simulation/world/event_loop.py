@@ -48,6 +48,10 @@ class EventLoop:
         self._sequence = sequence = self._sequence + 1
         heappush(self._heap, (self.now_ms + delay_ms, sequence, call, arguments))
 
+    def next_ms(self) -> int:
+        """When the next call is due; now if there is none."""
+        return self._heap[0][0] if self._heap else self.now_ms
+
     def run_until(self, moment_ms: int) -> None:
         """Make every call that is due up to the moment, also those made on the way."""
         heap = self._heap
