@@ -97,7 +97,7 @@ BUGS = [
         "withdraw",
         "return taken_back(self._queue)",
         "return taken_back(self._queue) + [call for child in self._running.values() for call in child.held]",
-        "calls that a process has are taken back",
+        "calls that a process has are withdrawn",
     ),
     Planted(
         ProcessPool,

@@ -190,7 +190,7 @@ def test_a_plain_function_that_returns_a_coroutine_is_told_so():
     async def handle(record):
         pass
 
-    with pytest.raises(CheckFailed, match="make the handler async def"):
+    with pytest.raises(CheckFailed, match="await it in an async def handler"):
         check(lambda record: handle(record), RECORDS, seeds=1)
 
 
