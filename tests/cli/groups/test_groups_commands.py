@@ -271,6 +271,7 @@ def test_a_group_that_does_not_exist_is_named_with_the_nearest(seamark, group, w
     code, out, err = seamark(*(word.format(group=group, ghost=ghost) for word in words))
     assert (code, out) == (expected, "")
     assert f"there is no group {ghost!r}; did you mean {group!r}?" in err
+    assert "?;" not in err
 
 
 def test_a_directory_is_no_plan_to_undo(seamark):
