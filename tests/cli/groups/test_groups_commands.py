@@ -213,6 +213,18 @@ def test_the_dry_run_of_a_plan_that_was_applied_says_that_nothing_is_left(seamar
     assert (code, err) == (0, "nothing to change: the offsets have the planned values\n")
 
 
+def test_a_dry_run_says_what_a_parallel_consumer_has_done_beyond_its_offset(seamark, admin, group, topic):
+    ahead = Offset(4, done_ahead.encode(4, [6, 7]).text)
+    admin.alter_group_offsets(group, {TopicPartition(topic, 0): ahead}).raise_if_failed()
+    code, out, err = seamark("groups", "reset", group, "--topic", f"{topic}:0", "--to", "shift:-1", "--json")
+    row = json.loads(out)[0]
+    assert (code, row["repeated"], row["skipped"]) == (0, 3, 0)
+    assert "2 records of those repeated had been done beyond the committed offset" in err
+    code, out, err = seamark("groups", "reset", group, "--topic", f"{topic}:0", "--to", "shift:1", "--json")
+    row = json.loads(out)[0]
+    assert (code, row["after"], row["repeated"], row["skipped"]) == (0, 5, 0, 1)
+
+
 def test_single_partitions_are_reset_and_the_others_left(seamark, admin, group, topic):
     assert seamark("groups", "reset", group, "--topic", f"{topic}:1", "--to", "offset:2", "--apply")[0] == 0
     assert committed(admin, group) == {0: 4, 1: 2}
@@ -259,6 +271,7 @@ def test_a_group_that_does_not_exist_is_named_with_the_nearest(seamark, group, w
     code, out, err = seamark(*(word.format(group=group, ghost=ghost) for word in words))
     assert (code, out) == (expected, "")
     assert f"there is no group {ghost!r}; did you mean {group!r}?" in err
+    assert "?;" not in err
 
 
 def test_a_directory_is_no_plan_to_undo(seamark):

@@ -7,6 +7,7 @@ import pytest
 from seamark.client.admin.types import GroupMember
 from seamark.client.records import Offset
 from seamark.topic_partition import TopicPartition
+from seamark.wire.offsets import done_ahead
 from tests.unit.dashboard.conftest import Browser
 
 
@@ -190,6 +191,18 @@ def test_a_wrong_confirmation_shows_the_plan_again(changing_browser, cluster):
     assert (answer.status, "type 60 to confirm it" in answer.text) == (400, True)
     assert made(changing_browser, answer).status == 200
     assert committed(cluster) == [100, 100, 100]
+
+
+def test_what_a_parallel_consumer_has_done_beyond_its_offset_is_counted_and_said(changing_browser, cluster):
+    cluster.commit("billing", orders_0=Offset(40, done_ahead.encode(40, range(50, 60)).text))
+    shown = planned(changing_browser, way="shift", value="-5", topic="orders:0")
+    assert "15 records would be repeated" in shown.text
+    assert "10 records of those repeated had been done beyond the committed offset" in shown.text
+    shown = planned(changing_browser, way="offset", value="45", topic="orders:0")
+    assert "5 records would be skipped" in shown.text
+    assert made(changing_browser, shown).status == 200
+    after = cluster.committed["billing"][TopicPartition("orders", 0)]
+    assert after == Offset(45, done_ahead.encode(45, range(50, 60)).text)
 
 
 def test_a_form_without_a_topic_does_not_mean_all_topics(changing_browser):
