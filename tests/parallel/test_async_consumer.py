@@ -592,7 +592,7 @@ def test_it_is_entered_once_and_a_stop_before_that_ends_it(topic):
 
     async def main():
         consumer = make(topic, handle)
-        with pytest.raises(UsageError, match="not running, it is new"):
+        with pytest.raises(UsageError, match="the parallel consumer has not been started"):
             await consumer.wait()
         async with consumer:
             pass
