@@ -344,7 +344,7 @@ def test_a_connection_that_leads_nowhere_is_given_up():
     front.network.refuse_chance = 1.0
     front.send()
     front.calls.run_until(900)
-    assert "no connection within" in str(front.failures[0])
+    assert "not connected within" in str(front.failures[0])
     assert front.network.refused == 1
 
 

@@ -215,9 +215,9 @@ BUGS = [
     ),
     Planted(
         Runtime,
-        "_read_mail",
+        "_failed",
         "actions = engine.failed(call, error, now)",
-        "actions = engine.succeeded_all([call], now); continue",
+        "self._perform(engine.succeeded_all([call], now)); return",
         "a failed call counts as done",
     ),
     Planted(
