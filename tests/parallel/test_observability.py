@@ -166,7 +166,7 @@ def test_an_address_that_cannot_be_listened_at_is_one_sentence():
 
 def test_all_numbers_of_a_summary_are_written_alike():
     ended = Summary(None, {"done": 1872, "polled": 1900}, 0.3, {}, unfinished=1028)
-    assert str(ended) == "1,872 of 1,900 records done in 0.3 s, 1,028 unfinished; stopped as asked"
+    assert str(ended) == "1,872 of 1,900 records done in 0.3 s, 1,028 unfinished; stopped on request"
 
 
 def test_progress_is_one_line_with_rate_lag_and_stalls():

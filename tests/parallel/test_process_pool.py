@@ -66,7 +66,7 @@ def test_a_single_call_that_failed_with_its_process_is_told_in_the_singular(make
     pool, mailbox, _ = make_pool(process_handlers.raise_or_die)
     pool.start(calls_with([b"die"]))
     drained(mailbox, 1)
-    assert "is replaced: 1 call failed with it, 0 not yet begun run elsewhere." in caplog.text
+    assert "is replaced: 1 call failed, 0 not yet begun run in other processes." in caplog.text
 
 
 def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next(make_pool):

@@ -66,7 +66,7 @@ def test_a_process_that_dies_has_failed_exactly_the_call_it_ran_and_is_replaced(
     assert Counter(value for value, _ in lines(notes)) == Counter(value.decode() for value in numbers(40))
     letters = {letter.value: read_dead_letter(letter.headers) for letter in topic.read(f"{topic.name}.dead-letters", 4)}
     assert "SIGKILL" in letters[b"kill"].error
-    assert "exit code 5" in letters[b"hard exit"].error
+    assert "exited with code 5" in letters[b"hard exit"].error
     assert letters[b"exit"].error_type.endswith("SystemExit")
     assert "lost" in letters[b"strange"].error
     assert "process_handlers.py" in letters[b"strange"].stack

@@ -277,7 +277,7 @@ def test_misuse_is_answered_with_one_sentence(topic):
     with pytest.raises(ConfigError, match="drain"):
         consumer.stop(drain=-1)
     consumer.stop()
-    with pytest.raises(UsageError, match="once, and this one was stopped before it was started: create another"):
+    with pytest.raises(UsageError, match="once, and this one was stopped before it was started: create a new one"):
         consumer.start()
 
 

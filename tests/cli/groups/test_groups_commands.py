@@ -402,7 +402,7 @@ def test_lag_is_shown_in_records_and_time_and_fails_over_a_limit(seamark, group,
         (["groups", "describe"], "name the groups"),
         (["groups", "reset", "g", "--to", "nowhere"], "is not one of"),
         (["groups", "reset", "g"], "--to"),
-        (["lag", "--fail-over", "soon"], "not a duration"),
+        (["lag", "--fail-over", "soon"], "or a duration, such as 10m"),
         (["lag", "--reset", "middle"], "neither earliest nor latest"),
         (["groups", "list", "--sort", "colour"], "is not one of"),
         (

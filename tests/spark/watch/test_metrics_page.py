@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from seamark.errors import ConfigError
+from seamark.errors import UsageError
 from seamark.spark.watch.listener import ProgressListener
 from tests.support.spark_cluster import MemoryCluster
 from tests.unit.spark.watch.test_listener import ENDED, end_of, event
@@ -25,7 +25,7 @@ def test_metrics_are_served_and_forgotten_with_the_query():
         assert 'seamark_spark_lag_seconds{query="billing",group="g",topics="orders"} 1.5\n' in text
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(address)
-        with pytest.raises(ConfigError, match="metrics_port"):
+        with pytest.raises(UsageError, match="the address is in use"):
             ProgressListener(metrics_port=listener.page.port)
         listener.onQueryTerminated(ENDED)
         assert "billing" not in listener.metrics.text()

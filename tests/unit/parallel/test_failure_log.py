@@ -56,7 +56,7 @@ def test_repeats_are_counted_and_told_once_per_interval(messages):
     [
         (RecordState.OVER, "it is skipped", "they are skipped"),
         (RecordState.PARKED, "it is parked", "they are parked"),
-        (RecordState.WAITING, "its records are run one by one", "their records are run one by one"),
+        (RecordState.WAITING, "its records run one by one", "their records run one by one"),
     ],
 )
 def test_repeats_are_told_in_the_plural_and_an_error_without_text_by_its_type(messages, state, one, many):
@@ -66,7 +66,7 @@ def test_repeats_are_told_in_the_plural_and_an_error_without_text_by_its_type(me
     log.look(INTERVAL_S)
     assert messages() == [
         f"orders-0 offset 0 failed (attempt 1): TimeoutError; {one}",
-        f"2 more with TimeoutError; {many}. The last: orders-0 offset 2 failed (attempt 1): TimeoutError",
+        f"2 more failed with TimeoutError; {many}. Last: orders-0 offset 2 failed (attempt 1): TimeoutError",
     ]
 
 

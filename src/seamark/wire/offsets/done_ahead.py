@@ -198,7 +198,7 @@ def decode(text: str | None, base: int) -> DoneAhead | None:
 def read(text: str | None, base: int) -> DoneAhead | Refusal:
     """As ``decode``, with the reason where there is no map."""
     # librdkafka ends the metadata of a commit with a null character.
-    text = text.rstrip("\0") if text else ""
+    text = text.removesuffix("\0") if text else ""
     if not text:
         return Refusal("empty", "the commit has no metadata")
     if not text.startswith(_MAGIC) or len(text) <= _HEAD:

@@ -43,8 +43,8 @@ def test_a_warning_is_one_line(capsys, monkeypatch, name):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["lag", "--fail-over", ""], "'' is not a duration"),
-        (["lag", "--fail-over", "9" * 5000], "is not a duration"),
+        (["lag", "--fail-over", ""], "--fail-over '': must be a number of records >= 0"),
+        (["lag", "--fail-over", "9" * 5000], "must be a number of records >= 0"),
         (["lag", "--watch", "--every", "0s"], "--every 0s: must be greater than 0"),
         (["exporter", "--every", "0s"], "--every 0s: must be greater than 0"),
         (["consume", "t", "--limit", "-1"], "--limit -1: must be >= 0"),

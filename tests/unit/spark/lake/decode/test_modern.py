@@ -81,7 +81,7 @@ def test_a_classic_member_of_a_newer_group_is_told_as_one():
     [
         (b"\x00\x09\x00", "version 9"),
         (b"\x00\x00", "epoch"),
-        (b"\x00\x00\x00\x00\x00\x01\x00!", "left over"),
+        (b"\x00\x00\x00\x00\x00\x01\x00!", "1 extra bytes after the message"),
         (b"", "2 bytes"),
     ],
 )

@@ -128,8 +128,8 @@ def test_a_batch_that_unfolds_to_too_much_is_a_reject_and_what_is_around_it_is_r
     segment(directory, 0, batch(0), *bombs, batch(4))
     commits, rejects = run(lake, directory)
     assert commits == [0, 1, 4, 5]
-    assert "1000000 headers, at most 10000 are read" in rejects[0][1]
-    assert "unfold to" in rejects[1][1]
+    assert "1000000 headers, at most 10000 are allowed" in rejects[0][1]
+    assert "decompress to" in rejects[1][1]
 
 
 def test_rows_of_a_large_batch_are_decoded_in_parts(lake, directory, monkeypatch):
