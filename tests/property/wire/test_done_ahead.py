@@ -95,7 +95,8 @@ def test_a_changed_text_is_no_map(done, data):
     if changed != text:
         assert decode(changed, done.base) is None
     assert decode(text[:position], done.base) is None
-    assert decode(text + character, done.base) is None
+    # librdkafka ends metadata with a null character.
+    assert decode(text + character, done.base) == (done if character == "\0" else None)
 
 
 @settings(max_examples=300, deadline=None)
